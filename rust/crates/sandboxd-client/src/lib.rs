@@ -1,0 +1,1 @@
+//! The direct path: a sans-IO client of the agent.

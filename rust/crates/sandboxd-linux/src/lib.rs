@@ -1,0 +1,3 @@
+//! Linux mechanisms: everything that needs a raw system call, behind safe functions.
+
+pub mod protocol;

@@ -1,0 +1,529 @@
+//! What agent, launcher and init say to each other.
+//!
+//! Two `SOCK_SEQPACKET` socket pairs, one message per packet, descriptors by `SCM_RIGHTS`:
+//!
+//! * agent ↔ launcher: the agent sends [`Launch`], the launcher answers [`FromLauncher`].
+//! * agent ↔ init: the agent sends [`ToInit`], init answers [`FromInit`].
+//!
+//! All three are one release of one project and start from one binary, so there is no version in
+//! here. Init trusts the agent; the agent parses init's packets with bounds checks all the same,
+//! because init lives in the sandbox's namespaces.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+/// Longest packet. Larger exec payloads travel in a memfd ([`ExecRequest::payload_in_memfd`]).
+pub const MAX_PACKET: usize = 64 * 1024;
+
+/// Execs that one sandbox can run at once. Init's table is fixed; the agent's limit is this one.
+pub const MAX_EXECS: usize = 1_024;
+
+/// A packet that breaks the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("packet is not well formed")]
+pub struct Malformed;
+
+/// One mounted piece of the root: an overlay of read-only layers beneath one writable layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayeredMount {
+    /// Where, beneath the root: `/` or a path such as `/usr`. `/` comes first.
+    pub target: PathBuf,
+    /// Directories of the host, topmost first.
+    pub layers: Vec<PathBuf>,
+}
+
+/// Which ids of the host the ids of a sandbox are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdRange {
+    /// Host id of the sandbox's root.
+    pub first: u32,
+    /// 65,536, or 1.
+    pub count: u32,
+}
+
+/// Order to make one sandbox. Descriptors with it: init's end of its socket, then for each entry
+/// of `cgroup_tasks` an open `tasks` file (v1), then the v2 directory if `cgroup_directory`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// Chosen by the agent, named in the answers.
+    pub number: u32,
+    pub ids: IdRange,
+    /// Take every capability away and set no_new_privs.
+    pub hardened: bool,
+    pub root: Vec<LayeredMount>,
+    /// Existing directory of the host to build the root on, in init's own mount namespace.
+    pub mount_point: PathBuf,
+    /// Size of the writable layer, /tmp and /dev/shm included.
+    pub disk_bytes: u64,
+    /// CPUs that the sandbox may use; empty means all.
+    pub cpus: Vec<u32>,
+    pub hostname: OsString,
+    pub cgroup_tasks: u32,
+    pub cgroup_directory: bool,
+}
+
+/// Answers of the launcher.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromLauncher {
+    /// Init runs as this process of the launcher's pid namespace.
+    Launched { number: u32, pid: u32 },
+    /// Nothing was made.
+    Failed { number: u32, failure: Failure },
+    /// Init was reaped; the kernel has ended everything in the sandbox before that.
+    Ended { number: u32, status: i32 },
+}
+
+/// What failed, for people and for the choice of an error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    pub step: Step,
+    pub errno: i32,
+    /// Operand, such as a path; may be empty.
+    pub detail: String,
+}
+
+/// The step that failed, of a launch or of a start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Step {
+    Namespaces = 1,
+    IdMap = 2,
+    Cgroup = 3,
+    Mount = 4,
+    Network = 5,
+    Capabilities = 6,
+    Seccomp = 7,
+    Other = 8,
+    /// Too many execs at once.
+    Table = 16,
+    Fork = 17,
+    User = 18,
+    Directory = 19,
+    Program = 20,
+    /// A descriptor, such as the terminal, could not be set up.
+    Descriptor = 21,
+}
+
+impl Step {
+    const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            1 => Self::Namespaces,
+            2 => Self::IdMap,
+            3 => Self::Cgroup,
+            4 => Self::Mount,
+            5 => Self::Network,
+            6 => Self::Capabilities,
+            7 => Self::Seccomp,
+            8 => Self::Other,
+            16 => Self::Table,
+            17 => Self::Fork,
+            18 => Self::User,
+            19 => Self::Directory,
+            20 => Self::Program,
+            21 => Self::Descriptor,
+            _ => return None,
+        })
+    }
+}
+
+/// How the processes of an exec are kept together, so that all of them can be ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Containment {
+    /// Started into a v2 leaf; its directory is the last descriptor.
+    CgroupDirectory = 1,
+    /// The child writes `0` into a v1 `tasks` file; it is the last descriptor.
+    CgroupTasks = 2,
+    /// No cgroup can be written: a forked subreaper is the ancestor of them all, and init ends
+    /// them (`ToInit::Kill`).
+    Subreaper = 3,
+}
+
+/// Order to start one process. Descriptors with it: stdin unless `null_stdin`, stdout, stderr,
+/// the memfd if `payload_in_memfd`, then the one of `containment`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecRequest {
+    pub exec: u32,
+    pub containment: Containment,
+    pub null_stdin: bool,
+    /// Ask for `FromInit::Started` before the exit.
+    pub want_started: bool,
+    pub uid: u32,
+    pub gid: u32,
+    pub groups: Vec<u32>,
+    /// Number of arguments and of environment entries in the payload.
+    pub argc: u32,
+    pub envc: u32,
+    /// Arguments, `NAME=value` entries and the working directory, each ended by NUL. In the packet,
+    /// or in the memfd from its start when it does not fit.
+    pub payload: Vec<u8>,
+    pub payload_in_memfd: bool,
+}
+
+/// Orders to init. (`Exec` is decoded without allocation by init itself: [`ExecView`].)
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToInit {
+    Exec(ExecRequest),
+    /// To the main process of an exec.
+    Signal { exec: u32, signal: i32 },
+    /// To every process beneath the subreaper of an exec. SIGKILL is repeated until none is left.
+    SignalAll { exec: u32, signal: i32 },
+}
+
+/// Reports of init.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromInit {
+    /// The sandbox stands. With it: an `O_PATH` descriptor of its root.
+    Ready,
+    /// It does not, and init exits.
+    SetupFailed(Failure),
+    Started { exec: u32, pid: u32 },
+    /// The process never ran.
+    StartFailed { exec: u32, failure: Failure },
+    /// The main process ended: raw wait status, user + system time, largest resident set.
+    Exited { exec: u32, status: i32, cpu_nanos: u64, peak_kib: u64 },
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn byte(&mut self, value: u8) {
+        self.0.push(value);
+    }
+    fn word(&mut self, value: u32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn signed(&mut self, value: i32) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn long(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+    fn bytes(&mut self, value: &[u8]) {
+        // Packets are bounded by MAX_PACKET, far below 4 GiB.
+        self.word(u32::try_from(value.len()).unwrap_or(u32::MAX));
+        self.0.extend_from_slice(value);
+    }
+    fn path(&mut self, value: &std::path::Path) {
+        use std::os::unix::ffi::OsStrExt as _;
+        self.bytes(value.as_os_str().as_bytes());
+    }
+    fn failure(&mut self, failure: &Failure) {
+        self.byte(failure.step as u8);
+        self.signed(failure.errno);
+        self.bytes(failure.detail.as_bytes());
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (head, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(head)
+    }
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.take(N)?.try_into().map_err(|_| Malformed)
+    }
+    fn byte(&mut self) -> Result<u8, Malformed> {
+        Ok(self.array::<1>()?[0])
+    }
+    fn flag(&mut self) -> Result<bool, Malformed> {
+        Ok(self.byte()? != 0)
+    }
+    fn word(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_le_bytes)
+    }
+    fn signed(&mut self) -> Result<i32, Malformed> {
+        self.array().map(i32::from_le_bytes)
+    }
+    fn long(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_le_bytes)
+    }
+    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = self.word()? as usize;
+        self.take(length)
+    }
+    fn path(&mut self) -> Result<PathBuf, Malformed> {
+        self.bytes().map(|bytes| OsString::from_vec(bytes.to_vec()).into())
+    }
+    fn list<T>(
+        &mut self,
+        mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Vec<T>, Malformed> {
+        let count = self.word()? as usize;
+        // Every item takes at least a byte: a count beyond that is a lie, not an allocation.
+        if count > self.0.len() {
+            return Err(Malformed);
+        }
+        (0..count).map(|_| item(self)).collect()
+    }
+    fn failure(&mut self) -> Result<Failure, Malformed> {
+        let step = Step::from_number(self.byte()?).ok_or(Malformed)?;
+        let errno = self.signed()?;
+        let detail = String::from_utf8_lossy(self.bytes()?).into_owned();
+        Ok(Failure { step, errno, detail })
+    }
+    fn end<T>(self, value: T) -> Result<T, Malformed> {
+        if self.0.is_empty() { Ok(value) } else { Err(Malformed) }
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+impl Launch {
+    /// The packet for this order.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(512));
+        out.word(self.number);
+        out.word(self.ids.first);
+        out.word(self.ids.count);
+        out.byte(self.hardened.into());
+        out.word(count(self.root.len()));
+        for mount in &self.root {
+            out.path(&mount.target);
+            out.word(count(mount.layers.len()));
+            for layer in &mount.layers {
+                out.path(layer);
+            }
+        }
+        out.path(&self.mount_point);
+        out.long(self.disk_bytes);
+        out.word(count(self.cpus.len()));
+        for cpu in &self.cpus {
+            out.word(*cpu);
+        }
+        out.bytes(self.hostname.as_encoded_bytes());
+        out.word(self.cgroup_tasks);
+        out.byte(self.cgroup_directory.into());
+        out.0
+    }
+
+    /// Reads the packet.
+    ///
+    /// # Errors
+    ///
+    /// If it is malformed.
+    pub fn decode(packet: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader(packet);
+        let launch = Self {
+            number: input.word()?,
+            ids: IdRange { first: input.word()?, count: input.word()? },
+            hardened: input.flag()?,
+            root: input.list(|input| {
+                Ok(LayeredMount { target: input.path()?, layers: input.list(Reader::path)? })
+            })?,
+            mount_point: input.path()?,
+            disk_bytes: input.long()?,
+            cpus: input.list(Reader::word)?,
+            hostname: input.path()?.into(),
+            cgroup_tasks: input.word()?,
+            cgroup_directory: input.flag()?,
+        };
+        input.end(launch)
+    }
+}
+
+impl FromLauncher {
+    /// The packet for this answer.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(64));
+        match self {
+            Self::Launched { number, pid } => {
+                out.byte(1);
+                out.word(*number);
+                out.word(*pid);
+            }
+            Self::Failed { number, failure } => {
+                out.byte(2);
+                out.word(*number);
+                out.failure(failure);
+            }
+            Self::Ended { number, status } => {
+                out.byte(3);
+                out.word(*number);
+                out.signed(*status);
+            }
+        }
+        out.0
+    }
+
+    /// Reads the packet.
+    ///
+    /// # Errors
+    ///
+    /// If it is malformed.
+    pub fn decode(packet: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader(packet);
+        let answer = match input.byte()? {
+            1 => Self::Launched { number: input.word()?, pid: input.word()? },
+            2 => Self::Failed { number: input.word()?, failure: input.failure()? },
+            3 => Self::Ended { number: input.word()?, status: input.signed()? },
+            _ => return Err(Malformed),
+        };
+        input.end(answer)
+    }
+}
+
+impl ToInit {
+    /// The packet for this order.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(512));
+        match self {
+            Self::Exec(exec) => {
+                out.byte(1);
+                out.word(exec.exec);
+                out.byte(exec.containment as u8);
+                out.byte(exec.null_stdin.into());
+                out.byte(exec.want_started.into());
+                out.word(exec.uid);
+                out.word(exec.gid);
+                out.word(count(exec.groups.len()));
+                for group in &exec.groups {
+                    out.word(*group);
+                }
+                out.word(exec.argc);
+                out.word(exec.envc);
+                out.byte(exec.payload_in_memfd.into());
+                out.bytes(&exec.payload);
+            }
+            Self::Signal { exec, signal } => {
+                out.byte(2);
+                out.word(*exec);
+                out.signed(*signal);
+            }
+            Self::SignalAll { exec, signal } => {
+                out.byte(3);
+                out.word(*exec);
+                out.signed(*signal);
+            }
+        }
+        out.0
+    }
+}
+
+/// An order as init reads it: nothing is copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToInitView<'a> {
+    Exec(ExecView<'a>),
+    Signal { exec: u32, signal: i32 },
+    SignalAll { exec: u32, signal: i32 },
+}
+
+/// [`ExecRequest`] as init reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExecView<'a> {
+    pub exec: u32,
+    pub containment: Containment,
+    pub null_stdin: bool,
+    pub want_started: bool,
+    pub uid: u32,
+    pub gid: u32,
+    /// Little-endian `u32`s.
+    pub groups: &'a [u8],
+    pub argc: u32,
+    pub envc: u32,
+    pub payload: &'a [u8],
+    pub payload_in_memfd: bool,
+}
+
+impl<'a> ToInitView<'a> {
+    /// Reads the packet.
+    ///
+    /// # Errors
+    ///
+    /// If it is malformed.
+    pub fn decode(packet: &'a [u8]) -> Result<Self, Malformed> {
+        let mut input = Reader(packet);
+        let order = match input.byte()? {
+            1 => Self::Exec(ExecView {
+                exec: input.word()?,
+                containment: match input.byte()? {
+                    1 => Containment::CgroupDirectory,
+                    2 => Containment::CgroupTasks,
+                    3 => Containment::Subreaper,
+                    _ => return Err(Malformed),
+                },
+                null_stdin: input.flag()?,
+                want_started: input.flag()?,
+                uid: input.word()?,
+                gid: input.word()?,
+                groups: {
+                    let groups = input.word()? as usize;
+                    input.take(groups.checked_mul(4).ok_or(Malformed)?)?
+                },
+                argc: input.word()?,
+                envc: input.word()?,
+                payload_in_memfd: input.flag()?,
+                payload: input.bytes()?,
+            }),
+            2 => Self::Signal { exec: input.word()?, signal: input.signed()? },
+            3 => Self::SignalAll { exec: input.word()?, signal: input.signed()? },
+            _ => return Err(Malformed),
+        };
+        input.end(order)
+    }
+}
+
+impl FromInit {
+    /// The packet for this report.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::with_capacity(64));
+        match self {
+            Self::Ready => out.byte(1),
+            Self::SetupFailed(failure) => {
+                out.byte(2);
+                out.failure(failure);
+            }
+            Self::Started { exec, pid } => {
+                out.byte(3);
+                out.word(*exec);
+                out.word(*pid);
+            }
+            Self::StartFailed { exec, failure } => {
+                out.byte(4);
+                out.word(*exec);
+                out.failure(failure);
+            }
+            Self::Exited { exec, status, cpu_nanos, peak_kib } => {
+                out.byte(5);
+                out.word(*exec);
+                out.signed(*status);
+                out.long(*cpu_nanos);
+                out.long(*peak_kib);
+            }
+        }
+        out.0
+    }
+
+    /// Reads the packet.
+    ///
+    /// # Errors
+    ///
+    /// If it is malformed.
+    pub fn decode(packet: &[u8]) -> Result<Self, Malformed> {
+        let mut input = Reader(packet);
+        let report = match input.byte()? {
+            1 => Self::Ready,
+            2 => Self::SetupFailed(input.failure()?),
+            3 => Self::Started { exec: input.word()?, pid: input.word()? },
+            4 => Self::StartFailed { exec: input.word()?, failure: input.failure()? },
+            5 => Self::Exited {
+                exec: input.word()?,
+                status: input.signed()?,
+                cpu_nanos: input.long()?,
+                peak_kib: input.long()?,
+            },
+            _ => return Err(Malformed),
+        };
+        input.end(report)
+    }
+}

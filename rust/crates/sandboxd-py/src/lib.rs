@@ -1,0 +1,1 @@
+//! `sandboxd._native`: the direct path for Python.
