@@ -166,9 +166,15 @@ pub struct ExecRequest {
 pub enum ToInit {
     Exec(ExecRequest),
     /// To the main process of an exec.
-    Signal { exec: u32, signal: i32 },
+    Signal {
+        exec: u32,
+        signal: i32,
+    },
     /// To every process beneath the subreaper of an exec. SIGKILL is repeated until none is left.
-    SignalAll { exec: u32, signal: i32 },
+    SignalAll {
+        exec: u32,
+        signal: i32,
+    },
 }
 
 /// Reports of init.
@@ -178,11 +184,22 @@ pub enum FromInit {
     Ready,
     /// It does not, and init exits.
     SetupFailed(Failure),
-    Started { exec: u32, pid: u32 },
+    Started {
+        exec: u32,
+        pid: u32,
+    },
     /// The process never ran.
-    StartFailed { exec: u32, failure: Failure },
+    StartFailed {
+        exec: u32,
+        failure: Failure,
+    },
     /// The main process ended: raw wait status, user + system time, largest resident set.
-    Exited { exec: u32, status: i32, cpu_nanos: u64, peak_kib: u64 },
+    Exited {
+        exec: u32,
+        status: i32,
+        cpu_nanos: u64,
+        peak_kib: u64,
+    },
 }
 
 struct Writer(Vec<u8>);

@@ -116,7 +116,7 @@ impl Decoder {
     /// # Errors
     ///
     /// If the bytes are not a frame.
-    pub fn next(&mut self) -> Result<Option<Frame>, FrameError> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         let Some(&prefix) = self.buffer.first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(prefix) as usize;
         if length > self.limit {
@@ -216,7 +216,7 @@ mod tests {
             let mut seen = Vec::new();
             for chunk in wire.chunks(cut) {
                 decoder.buffer(chunk.len()).extend_from_slice(chunk);
-                while let Some(frame) = decoder.next().unwrap() {
+                while let Some(frame) = decoder.next_frame().unwrap() {
                     prop_assert_eq!(frame.call as usize, seen.len());
                     let message = v1::FilesReadResponse::decode(frame.body).unwrap();
                     seen.push(message.data.to_vec());
@@ -229,7 +229,7 @@ mod tests {
         fn hostile_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let mut decoder = Decoder::new(64);
             decoder.buffer(bytes.len()).extend_from_slice(&bytes);
-            while let Ok(Some(_)) = decoder.next() {}
+            while let Ok(Some(_)) = decoder.next_frame() {}
         }
     }
 }
