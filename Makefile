@@ -78,7 +78,7 @@ fmt-check: $(TOOLS)  ## fail if some code is not formatted
 	@$(BIN)/ruff format --check
 	@$(CARGO) fmt --all --check
 
-lint: $(EXTENSION) fmt-check deny  ## check style, types, imports and stubs of all code
+lint: $(EXTENSION) fmt-check deny  ## check style, types, imports, stubs, licences of all code
 	$(call say,Checking Python: ruff; mypy; import-linter; stubtest)
 	@$(BIN)/ruff check
 	@$(BIN)/mypy
