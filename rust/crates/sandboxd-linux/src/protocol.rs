@@ -48,7 +48,6 @@ pub struct IdRange {
 pub struct Launch {
     /// Chosen by the agent, named in the answers.
     pub number: u32,
-    pub ids: IdRange,
     /// Take every capability away and set no_new_privs.
     pub hardened: bool,
     pub root: Vec<LayeredMount>,
@@ -66,8 +65,9 @@ pub struct Launch {
 /// Answers of the launcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromLauncher {
-    /// Init runs as this process of the launcher's pid namespace.
-    Launched { number: u32, pid: u32 },
+    /// Init runs as this process of the launcher's pid namespace, with these ids of the host. The
+    /// range is its own until [`FromLauncher::Ended`].
+    Launched { number: u32, pid: u32, ids: IdRange },
     /// Nothing was made.
     Failed { number: u32, failure: Failure },
     /// Init was reaped; the kernel has ended everything in the sandbox before that.
@@ -298,8 +298,6 @@ impl Launch {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(512));
         out.word(self.number);
-        out.word(self.ids.first);
-        out.word(self.ids.count);
         out.byte(self.hardened.into());
         out.word(count(self.root.len()));
         for mount in &self.root {
@@ -330,7 +328,6 @@ impl Launch {
         let mut input = Reader(packet);
         let launch = Self {
             number: input.word()?,
-            ids: IdRange { first: input.word()?, count: input.word()? },
             hardened: input.flag()?,
             root: input.list(|input| {
                 Ok(LayeredMount { target: input.path()?, layers: input.list(Reader::path)? })
@@ -352,10 +349,12 @@ impl FromLauncher {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(64));
         match self {
-            Self::Launched { number, pid } => {
+            Self::Launched { number, pid, ids } => {
                 out.byte(1);
                 out.word(*number);
                 out.word(*pid);
+                out.word(ids.first);
+                out.word(ids.count);
             }
             Self::Failed { number, failure } => {
                 out.byte(2);
@@ -379,7 +378,11 @@ impl FromLauncher {
     pub fn decode(packet: &[u8]) -> Result<Self, Malformed> {
         let mut input = Reader(packet);
         let answer = match input.byte()? {
-            1 => Self::Launched { number: input.word()?, pid: input.word()? },
+            1 => Self::Launched {
+                number: input.word()?,
+                pid: input.word()?,
+                ids: IdRange { first: input.word()?, count: input.word()? },
+            },
             2 => Self::Failed { number: input.word()?, failure: input.failure()? },
             3 => Self::Ended { number: input.word()?, status: input.signed()? },
             _ => return Err(Malformed),

@@ -1,0 +1,349 @@
+//! The agent's groups as the agent uses them, whatever drivers are beneath.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::driver::{Controls, Counters, Driver, Limits};
+use super::files::{Files, HostFiles};
+use super::layout::Layout;
+use super::owner::Owner;
+use super::v1::V1;
+use super::v2::V2;
+use crate::pidfd;
+use crate::protocol::Containment;
+
+/// How long a killed process may take to leave its group: it has to give its memory back first.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The agent's trees of groups. Cheap to clone. Not removed on drop: see [`Cgroups::remove`].
+#[derive(Debug, Clone)]
+pub struct Cgroups {
+    drivers: Arc<[Box<dyn Driver>]>,
+}
+
+impl Cgroups {
+    /// Makes the agent's tree beneath its own groups, in every hierarchy that lets it. Where none
+    /// does, nothing can be limited and execs are contained by a subreaper.
+    #[must_use]
+    pub fn set_up(layout: &Layout, owner: &Owner) -> Self {
+        let tree = owner.group();
+        let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
+        // v2 first: its leaves are the better ones.
+        if let Some(driver) = V2::set_up(HostFiles, layout, &tree) {
+            drivers.push(Box::new(driver));
+        }
+        if let Some(driver) = V1::set_up(HostFiles, layout, &tree) {
+            drivers.push(Box::new(driver));
+        }
+        Self { drivers: drivers.into() }
+    }
+
+    /// Without any group, as on a machine that lets us make none.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { drivers: Arc::new([]) }
+    }
+
+    /// Which limits can be enforced.
+    #[must_use]
+    pub fn controls(&self) -> Controls {
+        let each = self.drivers.iter().map(|driver| driver.controls());
+        each.fold(Controls::default(), Controls::or)
+    }
+
+    /// How execs are kept together.
+    #[must_use]
+    pub fn containment(&self) -> Containment {
+        let first = self.drivers.iter().find_map(|driver| driver.containment());
+        first.unwrap_or(Containment::Subreaper)
+    }
+
+    /// The directories of the agent's tree, for [`crate::launcher::LauncherConfig::cgroups`].
+    #[must_use]
+    pub fn trees(&self) -> Vec<PathBuf> {
+        self.drivers.iter().flat_map(|driver| driver.trees()).collect()
+    }
+
+    /// Makes the group of a sandbox. The caller has checked `limits` against [`Self::controls`]; one
+    /// that cannot be enforced is an error here too.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a limit without a controller, else what the kernel says. Nothing is left
+    /// behind.
+    pub fn create(&self, number: u32, limits: &Limits) -> io::Result<SandboxCgroup> {
+        if self.controls().select(limits) != *limits {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let group = SandboxCgroup {
+            cgroups: self.clone(),
+            path: format!("sb-{number}").into(),
+            leaves: AtomicU32::new(0),
+        };
+        for (made, driver) in self.drivers.iter().enumerate() {
+            let limits = driver.controls().select(limits);
+            if let Err(error) = driver.create(&group.path, &limits) {
+                for driver in &self.drivers[..made] {
+                    let _ = driver.remove(&group.path);
+                }
+                return Err(error);
+            }
+        }
+        Ok(group)
+    }
+
+    /// Removes the agent's tree with everything in it, killing what still runs. Waits a bounded time
+    /// for the dead to leave.
+    ///
+    /// # Errors
+    ///
+    /// If something could not be removed. The rest is.
+    pub fn remove(&self) -> io::Result<()> {
+        let results: Vec<_> = self.trees().iter().map(|tree| remove_tree(tree)).collect();
+        results.into_iter().collect()
+    }
+
+    /// Removes the trees that agents left beneath these groups when they died with their launcher.
+    /// Returns their owners. Trees of living agents are left alone.
+    #[must_use]
+    pub fn sweep(layout: &Layout) -> Vec<Owner> {
+        let mut swept = Vec::new();
+        let own = layout.v1.iter().map(|(_, directory)| directory).chain(&layout.v2);
+        for tree in own.filter_map(|own| HostFiles.directories(own).ok()).flatten() {
+            let name = tree.file_name().and_then(|name| name.to_str());
+            let Some(owner) = name.and_then(Owner::from_group) else { continue };
+            if !owner.is_alive() && remove_tree(&tree).is_ok() && !swept.contains(&owner) {
+                swept.push(owner);
+            }
+        }
+        swept
+    }
+
+    /// The driver whose leaves are used.
+    fn leaves(&self) -> io::Result<&dyn Driver> {
+        let mut drivers = self.drivers.iter();
+        let found = drivers.find(|driver| driver.containment().is_some());
+        found.map(Box::as_ref).ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Descriptors through which a first process enters a sandbox's groups, in the order that
+/// [`crate::protocol::Launch`] wants them.
+#[derive(Debug)]
+pub struct Join {
+    pub tasks: Vec<OwnedFd>,
+    pub directory: Option<OwnedFd>,
+}
+
+/// The groups of one sandbox. Not removed on drop: see [`SandboxCgroup::remove`].
+#[derive(Debug)]
+pub struct SandboxCgroup {
+    cgroups: Cgroups,
+    path: PathBuf,
+    /// Leaves made so far: names are never used twice.
+    leaves: AtomicU32,
+}
+
+impl SandboxCgroup {
+    /// Opens what init enters the groups through.
+    ///
+    /// # Errors
+    ///
+    /// When descriptors run out.
+    pub fn join(&self) -> io::Result<Join> {
+        let mut join = Join { tasks: Vec::new(), directory: None };
+        for driver in &*self.cgroups.drivers {
+            join.tasks.extend(driver.tasks(&self.path)?);
+            join.directory = join.directory.or(driver.directory(&self.path)?);
+        }
+        Ok(join)
+    }
+
+    /// Makes a leaf for execs of this sandbox. `root` is the host id of the sandbox's root
+    /// ([`crate::protocol::IdRange::first`]).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` with [`Containment::Subreaper`].
+    pub fn create_leaf(&self, root: u32) -> io::Result<Leaf> {
+        let number = self.leaves.fetch_add(1, Ordering::Relaxed);
+        let path = self.path.join(format!("x{number}"));
+        let entrance = self.cgroups.leaves()?.create_leaf(&path, root)?;
+        Ok(Leaf { cgroups: self.cgroups.clone(), path, entrance, killed: false })
+    }
+
+    /// What the kernel counted so far.
+    ///
+    /// # Errors
+    ///
+    /// If the group is gone.
+    pub fn counters(&self) -> io::Result<Counters> {
+        let mut total = Counters::default();
+        for driver in &*self.cgroups.drivers {
+            total = total.and(driver.counters(&self.path)?);
+        }
+        Ok(total)
+    }
+
+    /// Removes the groups, leaves included. To be called when init was reaped; can be repeated.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceBusy` while dead processes have not left yet: try again some milliseconds later.
+    pub fn remove(&self) -> io::Result<()> {
+        self.cgroups.drivers.iter().try_for_each(|driver| driver.remove(&self.path))
+    }
+}
+
+/// A group that holds exactly the processes of one exec at a time.
+///
+/// Reused while clean: not killed, and empty. See [`Leaf::is_reusable`].
+#[derive(Debug)]
+pub struct Leaf {
+    cgroups: Cgroups,
+    path: PathBuf,
+    entrance: OwnedFd,
+    killed: bool,
+}
+
+impl AsFd for Leaf {
+    /// What goes with [`crate::protocol::ExecRequest`] as its last descriptor.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.entrance.as_fd()
+    }
+}
+
+impl Leaf {
+    /// Kills everything in the leaf, also what left its session or double-forked. It is not
+    /// reusable afterwards. The main process is reaped by init as ever.
+    ///
+    /// # Errors
+    ///
+    /// If the leaf is gone.
+    pub fn kill(&mut self) -> io::Result<()> {
+        self.killed = true;
+        self.driver()?.kill(&self.path)
+    }
+
+    /// Sends a signal to every process in the leaf, and says to how many.
+    ///
+    /// # Errors
+    ///
+    /// If the leaf is gone. A process that ended meanwhile is no error.
+    pub fn signal(&self, signal: i32) -> io::Result<usize> {
+        let driver = self.driver()?;
+        let mut reached = 0;
+        for pid in driver.processes(&self.path)? {
+            let Ok(process) = pidfd::open(pid) else { continue };
+            // The pid may have come to mean a stranger between the list and the open; the pidfd
+            // cannot: if its pid is still listed now, it is that one.
+            let member = driver.processes(&self.path)?.contains(&pid);
+            reached += usize::from(member && pidfd::send_signal(&process, signal).is_ok());
+        }
+        Ok(reached)
+    }
+
+    /// Whether any process is in the leaf, dying ones included.
+    ///
+    /// # Errors
+    ///
+    /// If the leaf is gone.
+    pub fn is_populated(&self) -> io::Result<bool> {
+        self.driver()?.is_populated(&self.path)
+    }
+
+    /// Whether another exec may be started in it: a killed leaf kills all that enters it later, and
+    /// a populated one has background children of the exec before.
+    #[must_use]
+    pub fn is_reusable(&self) -> bool {
+        !self.killed && self.is_populated().is_ok_and(|populated| !populated)
+    }
+
+    /// A descriptor that polls `POLLPRI` when the leaf empties, where the kernel tells (v2). Read
+    /// it from the start to arm it again.
+    ///
+    /// # Errors
+    ///
+    /// If the leaf is gone, or descriptors run out.
+    pub fn events(&self) -> io::Result<Option<OwnedFd>> {
+        self.driver()?.events(&self.path)
+    }
+
+    /// Removes the leaf; can be repeated. [`SandboxCgroup::remove`] removes leaves as well.
+    ///
+    /// # Errors
+    ///
+    /// `ResourceBusy` while processes are in it.
+    pub fn remove(&self) -> io::Result<()> {
+        self.driver()?.remove(&self.path)
+    }
+
+    fn driver(&self) -> io::Result<&dyn Driver> {
+        self.cgroups.leaves()
+    }
+}
+
+/// Removes a directory of groups and all beneath it. A group that is gone already counts as removed.
+pub(super) fn remove_directories(files: &impl Files, directory: &Path) -> io::Result<()> {
+    match files.remove_directory(directory) {
+        Ok(()) => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        // Busy: because of groups beneath it, or of processes.
+        Err(_) => {}
+    }
+    for beneath in files.directories(directory)? {
+        remove_directories(files, &beneath)?;
+    }
+    match files.remove_directory(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+/// Takes back directories that were made before something failed. Best effort.
+pub(super) fn undo(files: &impl Files, directories: &[PathBuf]) {
+    for directory in directories {
+        let _ = remove_directories(files, directory);
+    }
+}
+
+/// Kills everything in a tree of groups and removes it, waiting a bounded time.
+///
+/// # Errors
+///
+/// `ResourceBusy` if something in it would not die in five seconds.
+pub fn remove_tree(tree: &Path) -> io::Result<()> {
+    let deadline = Instant::now() + DRAIN_TIMEOUT;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match remove_directories(&HostFiles, tree) {
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            Err(_) => {}
+            Ok(()) => return Ok(()),
+        }
+        kill_tree(tree);
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}
+
+fn kill_tree(group: &Path) {
+    for beneath in HostFiles.directories(group).unwrap_or_default() {
+        kill_tree(&beneath);
+    }
+    // A group left frozen would never let its processes die.
+    let _ = HostFiles.write(&group.join("freezer.state"), "THAWED");
+    let listed = HostFiles.read(&group.join("cgroup.procs")).unwrap_or_default();
+    let own = std::process::id();
+    for pid in super::driver::pids(&listed).into_iter().filter(|pid| *pid != own) {
+        let Ok(process) = pidfd::open(pid) else { continue };
+        let still = HostFiles.read(&group.join("cgroup.procs")).unwrap_or_default();
+        if super::driver::pids(&still).contains(&pid) {
+            let _ = pidfd::send_signal(&process, 9);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Version 2: one hierarchy, entered at birth (`CLONE_INTO_CGROUP`), killed by one write.
+//!
+//! Invariant: a leaf that was killed is never entered again. Since 2025 kernels compare the
+//! leaf's count of kills with the count of the *parent's* group when a process is cloned into it, so
+//! that everything cloned into a killed leaf dies at once by SIGKILL. The same goes for leaves
+//! that exist below a killed group.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use super::driver::{
+    CPU_PERIOD_MICROS, Controls, Counters, Driver, Limits, cpu_quota_micros, keyed, pids,
+};
+use super::files::Files;
+use super::layout::Layout;
+use super::tree::{remove_directories, undo};
+use crate::protocol::Containment;
+
+/// The agent's tree in the v2 hierarchy.
+#[derive(Debug)]
+pub(super) struct V2<F> {
+    files: F,
+    tree: PathBuf,
+    controls: Controls,
+}
+
+impl<F: Files> V2<F> {
+    /// Makes the agent's tree and hands it as many controllers as it can get; `None` if no group
+    /// can be made.
+    pub(super) fn set_up(files: F, layout: &Layout, tree: &str) -> Option<Self> {
+        let own = layout.v2.as_deref()?;
+        let directory = own.join(tree);
+        files.create_directory(&directory).ok()?;
+        if delegate(&files, own).is_err() {
+            // A group with processes of its own hands no controllers down. If they are only ours,
+            // they can step aside; if not, there are no limits here, but leaves work all the same.
+            let aside = directory.join("agent");
+            let moved = files.create_directory(&aside).and_then(|()| {
+                files.write(&aside.join("cgroup.procs"), "0")?;
+                delegate(&files, own)
+            });
+            if moved.is_err() {
+                // Back to where we were: `agent` must not hold controllers away from the tree.
+                let _ = files.write(&own.join("cgroup.procs"), "0");
+                undo(&files, &[aside]);
+            }
+        }
+        let _ = delegate(&files, &directory);
+        let granted = files.read(&directory.join("cgroup.subtree_control")).unwrap_or_default();
+        let has = |name: &str| granted.split_ascii_whitespace().any(|granted| granted == name);
+        let controls = Controls { memory: has("memory"), pids: has("pids"), cpu: has("cpu") };
+        Some(Self { files, tree: directory, controls })
+    }
+
+    fn limit(&self, group: &Path, limits: &Limits) -> io::Result<()> {
+        let directory = self.tree.join(group);
+        if let Some(bytes) = limits.memory_bytes {
+            self.files.write(&directory.join("memory.max"), &bytes.to_string())?;
+            let swap = directory.join("memory.swap.max");
+            if self.files.exists(&swap) {
+                self.files.write(&swap, "0")?;
+            }
+        }
+        if let Some(count) = limits.pids {
+            self.files.write(&directory.join("pids.max"), &count.to_string())?;
+        }
+        if let Some(millis) = limits.cpu_millis {
+            let share = format!("{} {CPU_PERIOD_MICROS}", cpu_quota_micros(millis));
+            self.files.write(&directory.join("cpu.max"), &share)?;
+        }
+        Ok(())
+    }
+}
+
+/// Hands every useful controller that `group` has to the groups beneath it.
+fn delegate<F: Files>(files: &F, group: &Path) -> io::Result<()> {
+    let available = files.read(&group.join("cgroup.controllers"))?;
+    for controller in available.split_ascii_whitespace() {
+        if ["memory", "pids", "cpu"].contains(&controller) {
+            files.write(&group.join("cgroup.subtree_control"), &format!("+{controller}"))?;
+        }
+    }
+    Ok(())
+}
+
+impl<F: Files> Driver for V2<F> {
+    fn controls(&self) -> Controls {
+        self.controls
+    }
+
+    fn containment(&self) -> Option<Containment> {
+        Some(Containment::CgroupDirectory)
+    }
+
+    fn trees(&self) -> Vec<PathBuf> {
+        vec![self.tree.clone()]
+    }
+
+    fn create(&self, group: &Path, limits: &Limits) -> io::Result<()> {
+        let directory = self.tree.join(group);
+        self.files.create_directory(&directory)?;
+        self.limit(group, limits).inspect_err(|_| undo(&self.files, &[directory]))
+    }
+
+    fn tasks(&self, _group: &Path) -> io::Result<Vec<OwnedFd>> {
+        Ok(Vec::new())
+    }
+
+    fn directory(&self, group: &Path) -> io::Result<Option<OwnedFd>> {
+        self.files.open_read(&self.tree.join(group)).map(Some)
+    }
+
+    fn counters(&self, group: &Path) -> io::Result<Counters> {
+        let directory = self.tree.join(group);
+        let mut counters = Counters::default();
+        if self.controls.memory {
+            let events = self.files.read(&directory.join("memory.events"))?;
+            counters.oom_kills = keyed(&events, "oom_kill").unwrap_or(0);
+            // Missing before kernel 5.19.
+            let peak = self.files.read(&directory.join("memory.peak")).ok();
+            counters.memory_peak_bytes = peak.and_then(|peak| peak.trim().parse().ok());
+        }
+        if self.controls.pids {
+            let events = self.files.read(&directory.join("pids.events"))?;
+            counters.pids_refusals = keyed(&events, "max").unwrap_or(0);
+        }
+        Ok(counters)
+    }
+
+    fn remove(&self, group: &Path) -> io::Result<()> {
+        remove_directories(&self.files, &self.tree.join(group))
+    }
+
+    fn create_leaf(&self, leaf: &Path, root: u32) -> io::Result<OwnedFd> {
+        let directory = self.tree.join(leaf);
+        self.files.create_directory(&directory)?;
+        let open = || {
+            // Init clones into the leaf with its own credentials, and the kernel wants to see that
+            // it may write to the leaf's list of processes and to that of the common ancestor.
+            self.files.give_to(&directory.join("cgroup.procs"), root)?;
+            if let Some(group) = directory.parent() {
+                self.files.give_to(&group.join("cgroup.procs"), root)?;
+            }
+            self.files.open_read(&directory)
+        };
+        open().inspect_err(|_| undo(&self.files, std::slice::from_ref(&directory)))
+    }
+
+    fn kill(&self, leaf: &Path) -> io::Result<()> {
+        self.files.write(&self.tree.join(leaf).join("cgroup.kill"), "1")
+    }
+
+    fn processes(&self, leaf: &Path) -> io::Result<Vec<u32>> {
+        Ok(pids(&self.files.read(&self.tree.join(leaf).join("cgroup.procs"))?))
+    }
+
+    fn is_populated(&self, leaf: &Path) -> io::Result<bool> {
+        let events = self.files.read(&self.tree.join(leaf).join("cgroup.events"))?;
+        Ok(keyed(&events, "populated") != Some(0))
+    }
+
+    fn events(&self, leaf: &Path) -> io::Result<Option<OwnedFd>> {
+        self.files.open_read(&self.tree.join(leaf).join("cgroup.events")).map(Some)
+    }
+}
