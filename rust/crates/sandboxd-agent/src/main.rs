@@ -3,7 +3,9 @@
 
 mod call;
 mod capabilities;
+mod server;
 mod state;
 mod templates;
+mod watch;
 
 fn main() {}

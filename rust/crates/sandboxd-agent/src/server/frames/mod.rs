@@ -1,0 +1,9 @@
+//! The lean framing of the SDK: `sandboxd_proto::frame` over one connection.
+
+mod connection;
+mod outbox;
+#[cfg(test)]
+mod tests;
+mod window;
+
+pub(crate) use connection::serve;

@@ -1,0 +1,3 @@
+//! Ways in: one Unix socket that speaks frames to the SDK and gRPC to everyone else.
+
+mod frames;
