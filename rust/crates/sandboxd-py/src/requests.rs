@@ -1,0 +1,257 @@
+//! Requests, built from Python arguments that `client/_validate.py` has checked.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use sandboxd_client::Request as Call;
+use sandboxd_proto::v1;
+
+/// One call, ready to be sent on any connection.
+#[pyclass(frozen, module = "sandboxd._native")]
+#[derive(Debug)]
+pub(crate) struct Request(pub(crate) Call);
+
+#[pymethods]
+impl Request {
+    /// Whether sending it twice has the effect of sending it once.
+    #[getter]
+    fn repeatable(&self) -> bool {
+        self.0.is_repeatable()
+    }
+}
+
+/// A shell line, or program and arguments.
+#[derive(FromPyObject)]
+pub(crate) enum CommandArgument {
+    Shell(PyBackedBytes),
+    Argv(Vec<PyBackedBytes>),
+}
+
+type Environment = Vec<(PyBackedBytes, PyBackedBytes)>;
+
+fn copy(bytes: &PyBackedBytes) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+fn command(
+    command: CommandArgument,
+    env: &Environment,
+    cwd: &PyBackedBytes,
+    user: String,
+    timeout_ns: Option<u64>,
+) -> v1::Command {
+    let (argv, shell) = match command {
+        // A shell line may be megabytes long: it is not copied.
+        CommandArgument::Shell(line) => (Vec::new(), Bytes::from_owner(line)),
+        CommandArgument::Argv(argv) => (argv.iter().map(copy).collect(), Bytes::new()),
+    };
+    let env = env
+        .iter()
+        .map(|(name, value)| v1::ExecEnvVar { name: copy(name), value: copy(value) })
+        .collect();
+    v1::Command { argv, shell, env, cwd: copy(cwd), user, timeout_ns }
+}
+
+#[pyfunction]
+#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, timeout_ns, stdin, max_output_bytes))]
+#[expect(clippy::too_many_arguments, reason = "one per field of the message")]
+pub(crate) fn run_request(
+    sandbox_id: String,
+    exec_id: String,
+    command: CommandArgument,
+    env: Environment,
+    cwd: PyBackedBytes,
+    user: String,
+    timeout_ns: Option<u64>,
+    stdin: Option<PyBackedBytes>,
+    max_output_bytes: u64,
+) -> Request {
+    Request(Call::ExecRun(v1::ExecRunRequest {
+        sandbox_id,
+        exec_id,
+        command: Some(self::command(command, &env, &cwd, user, timeout_ns)),
+        stdin: stdin.map(Bytes::from_owner),
+        max_output_bytes: Some(max_output_bytes),
+    }))
+}
+
+#[pyfunction]
+#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, timeout_ns, stdin))]
+#[expect(clippy::too_many_arguments, reason = "one per field of the message")]
+pub(crate) fn start_request(
+    sandbox_id: String,
+    exec_id: String,
+    command: CommandArgument,
+    env: Environment,
+    cwd: PyBackedBytes,
+    user: String,
+    timeout_ns: Option<u64>,
+    stdin: bool,
+) -> Request {
+    Request(Call::ExecStart(v1::ExecStartRequest {
+        sandbox_id,
+        exec_id,
+        command: Some(self::command(command, &env, &cwd, user, timeout_ns)),
+        stdin,
+    }))
+}
+
+#[pyfunction]
+pub(crate) fn attach_request(
+    sandbox_id: String,
+    exec_id: String,
+    stdout_offset: u64,
+    stderr_offset: u64,
+) -> Request {
+    Request(Call::ExecAttach(v1::ExecAttachRequest {
+        sandbox_id,
+        exec_id,
+        stdout_offset,
+        stderr_offset,
+    }))
+}
+
+#[pyfunction]
+pub(crate) fn write_stdin_request(
+    sandbox_id: String,
+    exec_id: String,
+    offset: u64,
+    data: PyBackedBytes,
+    eof: bool,
+) -> Request {
+    let data = Bytes::from_owner(data);
+    Request(Call::ExecWriteStdin(v1::ExecWriteStdinRequest {
+        sandbox_id,
+        exec_id,
+        offset,
+        data,
+        eof,
+    }))
+}
+
+#[pyfunction]
+pub(crate) fn signal_request(
+    sandbox_id: String,
+    exec_id: String,
+    signal: u32,
+    cancel: bool,
+) -> Request {
+    Request(Call::ExecSignal(v1::ExecSignalRequest { sandbox_id, exec_id, signal, cancel }))
+}
+
+#[pyfunction]
+pub(crate) fn list_execs_request(sandbox_id: String) -> Request {
+    Request(Call::ExecList(v1::ExecListRequest { sandbox_id }))
+}
+
+/// Bytes, processes, thousandths of a core, bytes, bytes.
+type LimitsArgument = (Option<u64>, Option<u32>, Option<u32>, Option<u64>, Option<u64>);
+
+#[pyfunction]
+#[pyo3(signature = (sandbox_id, template, limits, ttl_ns, idle_timeout_ns, env, cwd, user, labels))]
+#[expect(clippy::too_many_arguments, reason = "one per field of the message")]
+pub(crate) fn claim_request(
+    sandbox_id: String,
+    template: String,
+    limits: LimitsArgument,
+    ttl_ns: Option<u64>,
+    idle_timeout_ns: Option<u64>,
+    env: Environment,
+    cwd: PyBackedBytes,
+    user: String,
+    labels: BTreeMap<String, String>,
+) -> Request {
+    let (memory_bytes, pids, cpu_millis, disk_bytes, output_bytes) = limits;
+    let env = env
+        .iter()
+        .map(|(name, value)| v1::EnvVar { name: copy(name), value: copy(value) })
+        .collect();
+    Request(Call::SandboxesClaim(v1::SandboxesClaimRequest {
+        sandbox_id,
+        template,
+        limits: Some(v1::Limits { memory_bytes, pids, cpu_millis, disk_bytes, output_bytes }),
+        ttl_ns,
+        idle_timeout_ns,
+        env,
+        cwd: copy(&cwd),
+        user,
+        labels,
+    }))
+}
+
+#[pyfunction]
+pub(crate) fn release_request(sandbox_id: String) -> Request {
+    Request(Call::SandboxesRelease(v1::SandboxesReleaseRequest { sandbox_id }))
+}
+
+#[pyfunction]
+pub(crate) fn info_request() -> Request {
+    Request(Call::SandboxesInfo(v1::SandboxesInfoRequest {}))
+}
+
+#[pyfunction]
+pub(crate) fn list_sandboxes_request(
+    labels: BTreeMap<String, String>,
+    include_ended: bool,
+) -> Request {
+    Request(Call::SandboxesList(v1::SandboxesListRequest { labels, include_ended }))
+}
+
+#[pyfunction]
+#[pyo3(signature = (sandbox_id, path, offset, length))]
+pub(crate) fn read_file_request(
+    sandbox_id: String,
+    path: PyBackedBytes,
+    offset: u64,
+    length: Option<u64>,
+) -> Request {
+    let path = copy(&path);
+    Request(Call::FilesRead(v1::FilesReadRequest { sandbox_id, path, offset, length }))
+}
+
+#[pyfunction]
+#[pyo3(signature = (sandbox_id, path, data, mode, user, parents))]
+pub(crate) fn write_file_request(
+    sandbox_id: String,
+    path: PyBackedBytes,
+    data: PyBackedBytes,
+    mode: Option<u32>,
+    user: String,
+    parents: bool,
+) -> Request {
+    let target = v1::FilesWriteTarget { sandbox_id, path: copy(&path), mode, user, parents };
+    Request(Call::FilesWrite(target, Bytes::from_owner(data)))
+}
+
+#[pyfunction]
+pub(crate) fn stat_file_request(sandbox_id: String, path: PyBackedBytes, follow: bool) -> Request {
+    Request(Call::FilesStat(v1::FilesStatRequest { sandbox_id, path: copy(&path), follow }))
+}
+
+#[pyfunction]
+pub(crate) fn list_files_request(sandbox_id: String, path: PyBackedBytes) -> Request {
+    Request(Call::FilesList(v1::FilesListRequest { sandbox_id, path: copy(&path) }))
+}
+
+#[pyfunction]
+pub(crate) fn remove_file_request(
+    sandbox_id: String,
+    path: PyBackedBytes,
+    recursive: bool,
+) -> Request {
+    Request(Call::FilesRemove(v1::FilesRemoveRequest { sandbox_id, path: copy(&path), recursive }))
+}
+
+#[pyfunction]
+#[pyo3(signature = (sandbox_id, path, parents, mode))]
+pub(crate) fn make_dir_request(
+    sandbox_id: String,
+    path: PyBackedBytes,
+    parents: bool,
+    mode: Option<u32>,
+) -> Request {
+    let path = copy(&path);
+    Request(Call::FilesMakeDir(v1::FilesMakeDirRequest { sandbox_id, path, parents, mode }))
+}
