@@ -1,7 +1,17 @@
 //! Linux mechanisms: everything that needs a raw system call, behind safe functions.
 
+pub mod capabilities;
 pub mod cgroup;
+pub mod clone;
+pub mod inherit;
 pub mod launcher;
+pub mod mount;
+pub mod network;
 pub mod pidfd;
+pub mod process;
 pub mod protocol;
+pub mod seccomp;
 pub mod seqpacket;
+pub mod signals;
+
+mod syscall;

@@ -1,0 +1,165 @@
+//! Small settings of the calling process, and the collecting of its children.
+
+use std::ffi::CStr;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, RawFd};
+
+use crate::syscall::check;
+
+/// A child that ended, with what it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ended {
+    pub pid: u32,
+    /// As `wait` gives it.
+    pub status: i32,
+    /// User and system time of the child and of those children of its own that it collected.
+    pub cpu_nanos: u64,
+    /// Largest resident set, likewise.
+    pub peak_kib: u64,
+}
+
+/// Collects one child that has ended, if there is one.
+///
+/// # Errors
+///
+/// `ECHILD` when there are no children.
+pub fn collect_any() -> io::Result<Option<Ended>> {
+    collect(-1, libc::WNOHANG)
+}
+
+/// Waits for this child to end.
+///
+/// # Errors
+///
+/// `ECHILD` when it is not a child.
+pub fn collect_child(pid: u32) -> io::Result<Ended> {
+    collect(pid.cast_signed(), 0)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+#[expect(clippy::cast_sign_loss, reason = "times and sizes are not negative")]
+fn collect(pid: i32, options: i32) -> io::Result<Option<Ended>> {
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    let pid = loop {
+        let pid = {
+            // SAFETY: both pointers are valid for writing and outlive the call.
+            unsafe { libc::wait4(pid, &raw mut status, options | libc::__WALL, usage.as_mut_ptr()) }
+        };
+        match check(pid.into()) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+            Ok(_) => break pid,
+        }
+    };
+    // SAFETY: zeroes are a valid `rusage`, and the kernel may have filled it.
+    let usage = unsafe { usage.assume_init() };
+    let nanos =
+        |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    Ok((pid != 0).then(|| Ended {
+        pid: pid.cast_unsigned(),
+        status,
+        cpu_nanos: nanos(usage.ru_utime) + nanos(usage.ru_stime),
+        peak_kib: usage.ru_maxrss as u64,
+    }))
+}
+
+/// Sends a signal by pid. Only for children that were not collected yet: their pids are theirs.
+///
+/// # Errors
+///
+/// As `kill`.
+pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
+    let pid = i32::try_from(pid).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::kill(pid, signal) }.into())?;
+    Ok(())
+}
+
+/// Asks for a signal when the parent ends. The kernel forgets it at every change of credentials, so
+/// it comes after those.
+///
+/// # Errors
+///
+/// If there is no such signal.
+pub fn die_with_parent(signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal, 0, 0, 0) }.into())?;
+    Ok(())
+}
+
+/// Closes the process to tracing and to `/proc/<pid>/{mem,fd,root,…}`, for everyone without
+/// `CAP_SYS_PTRACE` over it.
+///
+/// # Errors
+///
+/// None that are known.
+pub fn refuse_tracing() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0) }.into())?;
+    Ok(())
+}
+
+/// Adopts the orphans among all descendants.
+///
+/// # Errors
+///
+/// None that are known.
+pub fn become_subreaper() -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }.into())?;
+    Ok(())
+}
+
+/// Joins the namespace behind a descriptor. `kind` is one of `CLONE_NEW*`.
+///
+/// # Errors
+///
+/// As `setns`.
+pub fn join_namespace(namespace: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    // SAFETY: takes numbers only; a process with one thread may change any namespace.
+    check(unsafe { libc::setns(namespace.as_raw_fd(), kind) }.into())?;
+    Ok(())
+}
+
+/// Closes every descriptor from `first` on.
+///
+/// # Safety
+///
+/// Nothing owns or uses them any more.
+///
+/// # Errors
+///
+/// Before kernel 5.9.
+pub unsafe fn close_from(first: RawFd) -> io::Result<()> {
+    // SAFETY: as promised by the caller.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })?;
+    Ok(())
+}
+
+/// Replaces the program. Returns only if that failed.
+///
+/// # Safety
+///
+/// Both lists end with a null pointer, and everything else in them points to NUL-terminated text.
+pub unsafe fn execute(
+    program: &CStr,
+    arguments: *const *const libc::c_char,
+    environment: *const *const libc::c_char,
+) -> io::Error {
+    // SAFETY: as promised by the caller.
+    unsafe { libc::execve(program.as_ptr(), arguments, environment) };
+    io::Error::last_os_error()
+}
+
+/// Names the host within this UTS namespace.
+///
+/// # Errors
+///
+/// Without `CAP_SYS_ADMIN` over the namespace, or if the name is longer than 64 bytes.
+pub fn set_host_name(name: &[u8]) -> io::Result<()> {
+    // SAFETY: pointer and length are of one slice.
+    check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into())?;
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Signals as a single-threaded event loop wants them: blocked, and read from a descriptor.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::ptr::null_mut;
+
+use crate::syscall::check;
+
+fn set_of(signals: &[i32]) -> libc::sigset_t {
+    let mut set = MaybeUninit::uninit();
+    // SAFETY: the pointer is valid for writing a set.
+    unsafe { libc::sigemptyset(set.as_mut_ptr()) };
+    for signal in signals {
+        // SAFETY: the set was made empty above.
+        unsafe { libc::sigaddset(set.as_mut_ptr(), *signal) };
+    }
+    // SAFETY: `sigemptyset` has initialised it.
+    unsafe { set.assume_init() }
+}
+
+/// Gives every signal its default action and unblocks all but those of `blocked`. Programs inherit
+/// ignored signals, so init may not ignore any: it survives without, being the first process of its
+/// namespace.
+pub fn reset(blocked: &[i32]) {
+    for signal in 1..=libc::SIGRTMAX() {
+        // SAFETY: the default action runs no code of ours. SIGKILL and SIGSTOP are refused.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    block(blocked);
+}
+
+/// Blocks exactly these signals.
+pub fn block(signals: &[i32]) {
+    let set = set_of(signals);
+    // SAFETY: `set` is a valid set and the old one is not asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, null_mut()) };
+}
+
+/// A close-on-exec, non-blocking descriptor that is readable while one of these blocked signals is
+/// pending.
+///
+/// # Errors
+///
+/// When descriptors run out.
+pub fn descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
+    let set = set_of(signals);
+    // SAFETY: `set` is a valid set; -1 asks for a new descriptor.
+    let answer =
+        unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+    check(answer.into())?;
+    // SAFETY: the descriptor was just made and belongs to nobody else.
+    Ok(unsafe { OwnedFd::from_raw_fd(answer) })
+}
+
+/// Forgets what is pending on such a descriptor: signals of one kind are merged anyway, so the
+/// caller looks at the world, not at their number.
+pub fn clear(descriptor: &OwnedFd) {
+    const SIZE: usize = size_of::<libc::signalfd_siginfo>();
+    let mut pending = [0_u8; SIZE];
+    // SAFETY: the buffer has the size that is passed.
+    unsafe { libc::read(descriptor.as_raw_fd(), pending.as_mut_ptr().cast(), SIZE) };
+}
