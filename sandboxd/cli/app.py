@@ -1,0 +1,26 @@
+"""The subcommands, put together."""
+
+from __future__ import annotations
+
+import typer
+from sandboxd.cli.ls import ls
+
+from sandboxd.cli.demo import demo
+from sandboxd.cli.doctor import doctor
+from sandboxd.cli.run import run
+
+app = typer.Typer(
+    name="sandboxd",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Run programs in isolated sandboxes, about as fast as without.",
+    epilog="Begin with: sandboxd doctor, then sandboxd run -- echo hello",
+)
+
+# Everything after the first word that is no option of ours belongs to the program.
+app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(ls)
+app.command()(doctor)
+app.command()(demo)

@@ -1,0 +1,116 @@
+"""The tries to cross the boundary: which program, with which arguments, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandboxd import AsyncSandbox, ExecResult
+from sandboxd.cli.doctor import inside
+from sandboxd.cli.doctor.finding import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from sandboxd.cli.doctor.planted import Planted
+
+_TIMEOUT = 20.0
+"""Seconds for one program: generous, so that only a hang meets it."""
+
+# Absent from a sandbox of template `host`, and telling or powerful where they exist outside.
+_PRIVATE_PATHS = (
+    "/etc/shadow",
+    "/etc/machine-id",
+    "/etc/ssh",
+    "/root/.ssh",
+    "/var/lib/dpkg",
+    "/run/docker.sock",
+    "/run/systemd",
+    "/sys/kernel",
+)
+
+_DEFECT = "this is a defect of sandboxd on this machine: do not run untrusted programs, report it"
+
+
+@dataclass(frozen=True)
+class Try:
+    """One program that tries to get out."""
+
+    name: str
+    tried: str
+    program: str
+    arguments: Callable[[Planted, str], Sequence[str]]
+    """From what is planted outside, and the marker in the agent's environment."""
+
+
+TRIES = (
+    Try(
+        "host.files",
+        "read files of this machine",
+        inside.FILES,
+        lambda planted, _: [str(planted.file), *filter(_exists, _PRIVATE_PATHS)],
+    ),
+    Try(
+        "host.environment",
+        "find the agent's environment",
+        inside.ENVIRONMENT,
+        lambda _, marker: [marker[::-1]],
+    ),
+    Try(
+        "host.processes",
+        "see and signal processes of this machine",
+        inside.PROCESSES,
+        # Reversed: the program's own command line must not hold what it looks for.
+        lambda planted, _: [planted.token[::-1], str(planted.process)],
+    ),
+    Try(
+        "host.identity",
+        "be a user of this machine",
+        inside.IDENTITY,
+        lambda *_: [],
+    ),
+    Try(
+        "network",
+        "reach this machine, the network and the metadata address",
+        inside.NETWORK,
+        lambda planted, _: [str(planted.port), planted.socket],
+    ),
+    Try("devices", "open and make devices", inside.DEVICES, lambda *_: []),
+    Try("kernel.files", "read and write the kernel's files", inside.KERNEL, lambda *_: []),
+    Try("kernel.calls", "make calls for the machine's root", inside.SYSTEM_CALLS, lambda *_: []),
+)
+
+
+async def cross(each: Try, planted: Planted, marker: str) -> Finding:
+    """Carry out one try, in a sandbox of its own."""
+    arguments = each.arguments(planted, marker)
+    argv = ["python3", "-I", "-c", each.program, *arguments]
+    async with AsyncSandbox() as sandbox:
+        return judge(each, await sandbox.run(argv, timeout=_TIMEOUT))
+
+
+def judge(each: Try, result: ExecResult) -> Finding:
+    """Turn what a program printed into a finding."""
+    lines = [line.partition(": ") for line in result.stdout.splitlines()]
+    crossed = [rest for word, _, rest in lines if word == "crossed"]
+    held = [rest for word, _, rest in lines if word == "held"]
+    if crossed:
+        return Finding(
+            each.name, holds=False, tried=each.tried, saw="; ".join(crossed), remedy=_DEFECT
+        )
+    # A program that did not come to its end has not tried everything.
+    if not result.ok or not held:
+        saw = (
+            result.stderr.strip().rpartition("\n")[2]
+            or f"the program ended by {result.cause.value}"
+        )
+        return Finding(each.name, holds=None, tried=each.tried, saw=saw, remedy=_DEFECT)
+    return Finding(each.name, holds=True, tried=each.tried, saw="; ".join(held))
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False

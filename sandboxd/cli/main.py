@@ -1,0 +1,34 @@
+"""Entry point of the command: subcommands, and the last line of defence against tracebacks."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+_NEEDS_EXTRA = "sandboxd: the command line needs its extra: pip install 'sandboxd[cli]'\n"
+
+_SIGNALED = 128
+"""A shell adds this to the number of the signal that ended a program."""
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    try:
+        # Here, not above: without the extra, what is missing must be said in one line.
+        from sandboxd.cli.app import app  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name not in {"rich", "typer"}:
+            raise
+        sys.stderr.write(_NEEDS_EXTRA)
+        sys.exit(1)
+    from sandboxd import SandboxError  # noqa: PLC0415
+    from sandboxd.cli import console  # noqa: PLC0415
+
+    try:
+        app(standalone_mode=True)
+    except SandboxError as error:
+        console.ERR.print(f"sandboxd: {error}", markup=False, soft_wrap=True)
+        sys.exit(console.INFRASTRUCTURE)
+    except KeyboardInterrupt:
+        # What was open is closed by now: the commands clean up as they unwind.
+        sys.exit(_SIGNALED + signal.SIGINT)
