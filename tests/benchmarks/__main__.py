@@ -1,4 +1,4 @@
-"""The benchmarks of the goals: `python -m tests.benchmarks --quick | --full`."""
+"""The benchmarks of the goals: `python -m tests.benchmarks [--quick]`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SETUP = Path(__file__).parent / "setup.sh"
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    size = parser.add_mutually_exclusive_group(required=True)
+    size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="the headline set, in two minutes")
-    size.add_argument("--full", action="store_true", help="everything, with more samples")
+    size.add_argument("--full", action="store_true", help="everything, with more samples (default)")
     parser.add_argument("--only", choices=GOALS, action="append", help="a goal; may be repeated")
-    parser.add_argument("--json", type=Path, default=Path("build/bench.json"))
+    parser.add_argument("--output", "--json", type=Path, default=Path("build/bench.json"))
     parser.add_argument("--write-docs", action="store_true", help="update docs/specification.md")
     return parser.parse_args()
 
@@ -36,14 +36,14 @@ def _measure(goal: str, *, quick: bool) -> list[record.Record]:
         path = Path(folder) / "records.json"
         size = ["--quick"] if quick else []
         command = [sys.executable, "-m", "tests.benchmarks.worker", goal, str(path), *size]
-        subprocess.run(command, check=True)  # noqa: S603  (this interpreter)
+        subprocess.run(command, check=True)
         return record.read(path)
 
 
 def main() -> int:
     """Prints the table; 1 if an operation of any goal failed. A missed target is no failure."""
     arguments = _arguments()
-    subprocess.run([_SETUP], check=True)  # noqa: S603  (a script beside this file)
+    subprocess.run([_SETUP], check=True)
     measured: list[record.Record] = []
     failed = []
     for goal in arguments.only or GOALS:
@@ -53,8 +53,8 @@ def main() -> int:
         except subprocess.CalledProcessError:
             failed.append(goal)
         sys.stderr.write(f"{goal}: {time.monotonic() - start:.0f} s\n")
-    records = record.merge(record.read(arguments.json) if arguments.only else [], measured)
-    record.write(arguments.json, records)
+    records = record.merge(record.read(arguments.output) if arguments.only else [], measured)
+    record.write(arguments.output, records)
     sys.stdout.write(table.for_terminal(records) + "\n")
     if failed:
         sys.stderr.write(f"failed: {', '.join(failed)}\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -10,88 +11,107 @@ from tests.benchmarks.plan import load_average
 from tests.benchmarks.processes import agent_below, descendants, inits_below, proportional_kb
 from tests.benchmarks.references.probe import Probe
 from tests.benchmarks.report import Result, within
-from tests.benchmarks.stats import Summary, summarise
-from tests.benchmarks.system_memory import growth, used_kb
+from tests.benchmarks.stats import summarise
+from tests.benchmarks.system_memory import growth, kernel_kb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tests.benchmarks.plan import Plan
 
-_METHOD = (
-    "growth of the machine's used memory (page cache left out) from before the agent starts to "
-    "{count} idle sandboxes, less the growth of the Python process, per sandbox"
-)
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """KiB per sandbox, in one round."""
+
+    kernel: dict[str, float]
+    inits: float
+    # Agent and launcher, whole, divided by the number of sandboxes.
+    agent: float
+
+    @property
+    def total(self) -> float:
+        return sum(self.kernel.values()) + self.inits + self.agent
 
 
-class _Readings:
-    """KiB per sandbox of each round."""
+def _proportional(pids: Sequence[int], count: int) -> float:
+    return sum(map(proportional_kb, pids)) / count
 
-    def __init__(self) -> None:
-        self.product: list[float] = []
-        self.inits: list[float] = []
-        self.agent: list[float] = []
-        self.probe: list[float] = []
-        self.probe_alone: list[float] = []
-        self.kinds: list[dict[str, float]] = []
 
-    def take_product(self, count: int) -> None:
-        with Holder() as holder:
-            before = used_kb()
-            python = holder.hold(count)
-            grown = growth(before, used_kb())
-            agent = agent_below(holder.pid)
-            inits = inits_below(agent)
-            if len(inits) != count:
-                raise RuntimeError(f"{len(inits)} inits for {count} sandboxes")
-            others = [pid for pid in descendants(agent) if pid not in inits]
-            self.product.append((grown["all"] - python) / count)
-            self.inits.append(sum(map(proportional_kb, inits)) / count)
-            self.agent.append(sum(map(proportional_kb, [agent, *others])) / count)
-        grown["anonymous"] -= python
-        self.kinds.append({kind: kib / count for kind, kib in grown.items()})
+def _read_product(count: int) -> _Reading:
+    """From before the agent starts to `count` idle sandboxes."""
+    with Holder() as holder:
+        before = kernel_kb()
+        holder.hold(count)
+        grown = growth(before, kernel_kb())
+        agent = agent_below(holder.pid)
+        inits = inits_below(agent)
+        if len(inits) != count:
+            raise RuntimeError(f"{len(inits)} inits for {count} sandboxes")
+        others = [pid for pid in descendants(agent) if pid not in inits]
+        return _Reading(
+            kernel={kind: kib / count for kind, kib in grown.items()},
+            inits=_proportional(inits, count),
+            agent=_proportional([agent, *others], count),
+        )
 
-    def take_probe(self, probe: Probe, count: int) -> None:
-        for network, readings in ((True, self.probe), (False, self.probe_alone)):
-            before = used_kb()
-            probe.hold(count, network=network)
-            readings.append(growth(before, used_kb())["all"] / count)
-            probe.drop()
 
-    def kinds_in_words(self) -> str:
-        names = [name for name in self.kinds[0] if name != "all"]
-        parts = {name: median(kinds[name] for kinds in self.kinds) for name in names}
-        return ", ".join(f"{name} {kib:.0f}" for name, kib in parts.items())
+def _read_probe(probe: Probe, count: int, *, network: bool) -> _Reading:
+    before = kernel_kb()
+    probe.hold(count, network=network)
+    grown = growth(before, kernel_kb())
+    inits = _proportional(inits_below(probe.pid), count)
+    probe.drop()
+    return _Reading({kind: kib / count for kind, kib in grown.items()}, inits, agent=0)
 
 
 def measure(plan: Plan) -> list[Result]:
     """Rounds of the product and the probe in turn, each from an empty machine."""
     count = plan.size(200, 100)
-    readings = _Readings()
-    probe = plan.stack.enter_context(Probe(plan.work))
+    product: list[_Reading] = []
+    with_network: list[_Reading] = []
+    without: list[_Reading] = []
     load = load_average()
-    for _ in range(plan.size(5, 3)):
-        readings.take_product(count)
-        readings.take_probe(probe, count)
-    product = summarise(readings.product)
+    with Probe(plan.work) as probe:
+        for _ in range(plan.size(7, 3)):
+            product.append(_read_product(count))
+            with_network.append(_read_probe(probe, count, network=True))
+            without.append(_read_probe(probe, count, network=False))
     references = {
-        "probe": summarise(readings.probe),
-        "probe without a network namespace": summarise(readings.probe_alone),
+        "probe": summarise(reading.total for reading in with_network),
+        "probe without a network namespace": summarise(reading.total for reading in without),
+    }
+    whole = summarise(reading.total for reading in product)
+    parts = {
+        "kernel": summarise(sum(reading.kernel.values()) for reading in product),
+        "init, PSS": summarise(reading.inits for reading in product),
+        f"a {count}th of agent and launcher, PSS": summarise(reading.agent for reading in product),
     }
     return [
         Result(
             id="G10",
             metric="memory of an idle sandbox with a network namespace, all in",
             unit="KiB",
-            product=product,
+            product=whole,
             references=references,
-            ratios={name: product.p50 / summary.p50 for name, summary in references.items()},
+            ratios={name: whole.p50 / summary.p50 for name, summary in references.items()},
             bounds=(within(500, "KiB"),),
             load=load,
-            note=f"{_METHOD.format(count=count)}; by kind: {readings.kinds_in_words()}",
+            note=(
+                f"growth of the kernel's memory on the whole machine over {count} sandboxes, from "
+                "before the agent starts, and the proportional memory of all its processes; "
+                f"kernel by kind: {_in_words(product)}; the probe's: {_in_words(with_network)}"
+            ),
         ),
-        _part("of which init (PSS)", summarise(readings.inits), load),
-        _part(f"of which a {count}th of agent and launcher (PSS)", summarise(readings.agent), load),
+        *(
+            Result(id="G10", metric=f"of which {name}", unit="KiB", product=part, load=load)
+            for name, part in parts.items()
+        ),
     ]
 
 
-def _part(metric: str, product: Summary, load: float) -> Result:
-    return Result(id="G10", metric=metric, unit="KiB", product=product, load=load)
+def _in_words(readings: Sequence[_Reading]) -> str:
+    """The median of each kind of kernel memory."""
+    kinds = readings[0].kernel
+    medians = {kind: median(reading.kernel[kind] for reading in readings) for kind in kinds}
+    return ", ".join(f"{kind} {kib:.0f}" for kind, kib in medians.items())

@@ -43,7 +43,7 @@ class Holder:
     """The same, seen from the process that measures."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(  # noqa: S603  (this interpreter)
+        self._process = subprocess.Popen(
             [sys.executable, "-m", __name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

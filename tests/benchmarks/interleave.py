@@ -23,7 +23,7 @@ _SEED = 7
 
 def _turns(names: list[str], rounds: int, warm_up: int) -> Iterator[tuple[str, bool]]:
     """Whose turn it is, and whether the sample counts."""
-    chance = random.Random(_SEED)  # noqa: S311  (an order, not a secret)
+    chance = random.Random(_SEED)
     for number in range(warm_up + rounds):
         for name in chance.sample(names, len(names)):
             yield name, number >= warm_up
@@ -41,7 +41,7 @@ async def interleave(
     `gap` is the least and the longest idle time before each sample, in seconds.
     """
     taken: dict[str, list[int]] = {name: [] for name in contestants}
-    chance = random.Random(_SEED)  # noqa: S311  (as above)
+    chance = random.Random(_SEED)
     for name, counts in _turns(list(contestants), rounds, warm_up):
         if gap[1]:
             await asyncio.sleep(chance.uniform(*gap))

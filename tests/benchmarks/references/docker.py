@@ -30,9 +30,7 @@ def _image() -> bytes:
 
 
 def _run(*command: str, stdin: bytes = b"") -> None:
-    subprocess.run(  # noqa: S603  (the docker that the shell would find)
-        command, input=stdin, capture_output=True, check=True, timeout=_PATIENCE
-    )
+    subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=_PATIENCE)
 
 
 def docker_run(stack: ExitStack) -> list[str]:

@@ -22,9 +22,7 @@ _MESSAGE = b"x" * 80
 def start_echo(work: Path, stack: ExitStack) -> Path:
     """Starts the C server and returns the path of its socket."""
     path = work / "echo.sock"
-    server = subprocess.Popen(  # noqa: S603  (built by the set-up)
-        [BUILT / "echo", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    server = subprocess.Popen([BUILT / "echo", path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     stack.callback(server.communicate)
     assert server.stdout is not None
     if server.stdout.readline() != b"ready\n":

@@ -27,7 +27,7 @@ _MOUNTS: tuple[tuple[str, str, str, list[str]], ...] = (
     ("/proc", "proc", "proc", []),
     ("/dev", "tmpfs", "tmpfs", ["nosuid", "mode=755"]),
     ("/dev/pts", "devpts", "devpts", ["nosuid", "noexec", "newinstance", "ptmxmode=0666"]),
-    ("/dev/shm", "tmpfs", "shm", ["nosuid", "nodev"]),  # noqa: S108  (inside the container)
+    ("/dev/shm", "tmpfs", "shm", ["nosuid", "nodev"]),
 )
 
 
@@ -132,7 +132,7 @@ class Runtime:
         # Not through pipes: a detached container would hold them open.
         log = self._work / f"{self._name}.log"
         with log.open("w") as output:
-            done = subprocess.run(  # noqa: S603  (a runtime that the set-up installs)
+            done = subprocess.run(
                 [*self._namespace, *self._base, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -21,7 +21,7 @@ class ReferenceProgram:
     def __init__(self, name: str, *arguments: str | Path, below: Sequence[str] = ()) -> None:
         """Starts it; `below` is a command line that runs what follows it."""
         self._name = name
-        self._process = subprocess.Popen(  # noqa: S603  (built by the set-up)
+        self._process = subprocess.Popen(
             [*below, BUILT / name, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -19,7 +19,7 @@ def bwrap(command: list[str]) -> list[str]:
         *links,
         *("--proc", "/proc"),
         *("--dev", "/dev"),
-        *("--tmpfs", "/tmp"),  # noqa: S108  (a folder inside the sandbox)
+        *("--tmpfs", "/tmp"),
         "--",
         *command,
     ]
