@@ -1,0 +1,104 @@
+"""Memory, CPU, disk, processes, output.
+
+A limit that was hit is named with its value and the peak, whichever process hit it; what is
+inside can use up its own share and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandboxd import Limits
+from sandboxd.testing.check import Registry, expect, expect_equal
+
+if TYPE_CHECKING:
+    from sandboxd.testing.setup import Setup
+
+registry = Registry()
+
+GIB = 1 << 30
+
+
+@registry.check("limit.memory")
+async def m1_a_memory_hog_is_named_with_limit_and_peak_and_the_sandbox_lives_on(
+    setup: Setup,
+) -> None:
+    """Not a non-zero exit, not a closed connection."""
+    async with setup.sandbox(limits=Limits(memory=GIB)) as sandbox:
+        result = await sandbox.run(["python3", "-c", "x=bytearray(3<<30)"])
+        expect_equal("cause and limit", (result.cause, result.limit), ("memory_limit", GIB))
+        expect(
+            0.9 * GIB <= result.peak_memory <= GIB,
+            f"the peak is {result.peak_memory}",
+        )
+        expect((await sandbox.run("true")).ok, "the sandbox does not work any more")
+
+
+@registry.check("limit.memory")
+async def m1_a_child_that_hits_the_limit_is_named_though_its_parent_exits_by_itself(
+    setup: Setup,
+) -> None:
+    """The exit code of a wrapper and the cause are both reported."""
+    async with setup.sandbox(limits=Limits(memory=256 << 20)) as sandbox:
+        result = await sandbox.run("python3 -c 'x=bytearray(1<<30)'; exit 5")
+        expect_equal("cause and exit code", (result.cause, result.exit_code), ("memory_limit", 5))
+
+
+@registry.check("limit.pids")
+async def m6_a_fork_storm_is_named_with_its_limit(setup: Setup) -> None:
+    """None of it by reading stderr."""
+    async with setup.sandbox(limits=Limits(pids=64)) as sandbox:
+        storm = "for i in $(seq 100); do sleep 5 & done; wait"
+        result = await sandbox.run(storm)
+        expect_equal("cause and limit", (result.cause, result.limit), ("pids_limit", 64))
+
+
+@registry.check("limit.disk")
+async def m6_a_full_disk_is_named_with_its_limit(setup: Setup) -> None:
+    """Although the program sees an error of its own and exits by itself."""
+    async with setup.sandbox(limits=Limits(memory=2 * GIB, disk=GIB // 4)) as sandbox:
+        result = await sandbox.run("head -c 2G /dev/zero > /tmp/f")
+        expect_equal("cause and limit", (result.cause, result.limit), ("disk_limit", GIB // 4))
+        expect(result.exit_code not in (0, None), f"the exit code is {result.exit_code}")
+        await sandbox.files.remove("/tmp/f")
+        again = await sandbox.run("echo fits > /tmp/f")
+        expect_equal("the end of a write that fits", (again.cause, again.exit_code), ("exited", 0))
+
+
+@registry.check("limit.disk")
+async def m8_every_place_that_can_be_written_counts_against_the_disk_limit(setup: Setup) -> None:
+    """Shared memory, home, working directory, and all of them together."""
+    async with setup.sandbox(limits=Limits(memory=GIB, disk=64 << 20)) as sandbox:
+        for place in ("/tmp", "/dev/shm", "/root", "/usr/local", "/var/tmp"):
+            result = await sandbox.run(
+                f"fallocate -l 90G {place}/big || head -c 99M /dev/zero > {place}/big"
+            )
+            seen = await sandbox.run(f"rm -f {place}/big")
+            expect(result.exit_code != 0, f"99 MiB fitted into {place}")
+            expect("No space left" in result.stderr, f"{place}: {result.stderr}")
+            expect(seen.ok, f"{place} cannot be cleaned: {seen.stderr}")
+
+
+@registry.check("limit.memory", "limit.pids", "limit.disk")
+async def m6_one_sandboxs_limit_is_no_cause_of_another_sandboxs_end(setup: Setup) -> None:
+    """A failing command next door stays what it is."""
+    async with (
+        setup.sandbox(limits=Limits(memory=128 << 20)) as hungry,
+        setup.sandbox() as neighbour,
+    ):
+        waiting = await neighbour.start("sleep 2; exit 7")
+        hog = await hungry.run(["python3", "-c", "x=bytearray(1<<30)"])
+        expect_equal("the hog's cause", hog.cause, "memory_limit")
+        result = await waiting.wait()
+        expect_equal("the neighbour's end", (result.cause, result.exit_code), ("exited", 7))
+
+
+@registry.check("limit.memory")
+async def m6_a_limit_once_hit_is_no_cause_of_later_ends(setup: Setup) -> None:
+    """Counters that grew before an exec are not its doing."""
+    async with setup.sandbox(limits=Limits(memory=128 << 20)) as sandbox:
+        hog = await sandbox.run(["python3", "-c", "x=bytearray(1<<30)"])
+        expect_equal("the hog's cause", hog.cause, "memory_limit")
+        for command, promised in (("exit 1", ("exited", 1)), ("true", ("exited", 0))):
+            result = await sandbox.run(command)
+            expect_equal(f"the end of {command!r}", (result.cause, result.exit_code), promised)

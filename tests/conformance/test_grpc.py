@@ -1,0 +1,168 @@
+"""gRPC and frames reach one handler: what one began the other sees, and both say the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import grpc
+import pytest
+
+from sandboxd import AsyncSandbox, Sandbox
+from sandboxd._proto.agent.v1 import (
+    connection_pb2,
+    exec_pb2,
+    exec_pb2_grpc,
+    files_pb2,
+    files_pb2_grpc,
+    sandboxes_pb2,
+    sandboxes_pb2_grpc,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def channel() -> Iterator[grpc.Channel]:
+    """A plain gRPC connection to the agent of this process."""
+    with Sandbox() as sandbox:
+        sandbox.ready()
+    (path,) = Path(os.environ["SANDBOXD_STATE"], "sockets").glob("*.sock")
+    options = [
+        ("grpc.default_authority", "localhost"),
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+    with grpc.insecure_channel(f"unix:{path}", options=options) as made:
+        yield made
+
+
+@pytest.fixture
+def claimed(channel: grpc.Channel) -> Iterator[str]:
+    """A sandbox that was claimed over gRPC."""
+    sandbox_id = f"grpc-{secrets.token_hex(4)}"
+    stub = sandboxes_pb2_grpc.SandboxesStub(channel)
+    request = sandboxes_pb2.SandboxesClaimRequest(sandbox_id=sandbox_id, template="host")
+    answer = stub.Claim(request)
+    assert answer.sandbox.state == sandboxes_pb2.SANDBOX_STATE_READY
+    yield sandbox_id
+    stub.Release(sandboxes_pb2.SandboxesReleaseRequest(sandbox_id=sandbox_id))
+
+
+def _run(sandbox_id: str, shell: bytes, **options: object) -> exec_pb2.ExecRunRequest:
+    command = exec_pb2.Command(shell=shell)
+    return exec_pb2.ExecRunRequest(
+        sandbox_id=sandbox_id, exec_id=secrets.token_hex(8), command=command, **options
+    )
+
+
+def test_a_command_has_the_same_result_over_both(channel: grpc.Channel) -> None:
+    line = "seq 1 2000; echo err >&2; exit 7"
+    with Sandbox() as sandbox:
+        ours = sandbox.run(line)
+        theirs = exec_pb2_grpc.ExecStub(channel).Run(_run(sandbox.id, line.encode()))
+
+    assert theirs.stdout == ours.stdout_bytes
+    assert theirs.stderr == ours.stderr_bytes
+    assert theirs.end.exit_code == ours.exit_code == 7
+    assert theirs.end.cause == exec_pb2.CAUSE_EXITED
+    assert theirs.end.stdout_total_bytes == ours.stdout_total_bytes
+
+
+def test_a_sandbox_claimed_over_one_is_listed_and_released_over_the_other(
+    channel: grpc.Channel,
+) -> None:
+    stub = sandboxes_pb2_grpc.SandboxesStub(channel)
+    with Sandbox(labels={"who": "frames"}) as sandbox:
+        sandbox.ready()
+        request = sandboxes_pb2.SandboxesListRequest(labels={"who": "frames"})
+        assert [each.sandbox_id for each in stub.List(request).sandboxes] == [sandbox.id]
+        released = stub.Release(sandboxes_pb2.SandboxesReleaseRequest(sandbox_id=sandbox.id))
+        assert released.released
+        again = stub.Release(sandboxes_pb2.SandboxesReleaseRequest(sandbox_id=sandbox.id))
+        assert not again.released
+        assert stub.List(request).sandboxes == []
+
+
+async def test_an_exec_started_by_frames_is_attached_to_over_grpc(channel: grpc.Channel) -> None:
+    async with AsyncSandbox() as sandbox:
+        process = await sandbox.start("echo early; sleep 0.5; echo late; exit 3", exec_id="shared")
+        assert (await process.wait()).exit_code == 3
+        request = exec_pb2.ExecAttachRequest(sandbox_id=sandbox.id, exec_id="shared")
+        events = list(exec_pb2_grpc.ExecStub(channel).Attach(request))
+
+    output = b"".join(each.stdout.data for each in events if each.WhichOneof("event") == "stdout")
+    assert output == b"early\nlate\n"
+    assert events[-1].end.exit_code == 3
+
+
+def test_stdin_written_twice_at_one_offset_is_taken_once(
+    channel: grpc.Channel, claimed: str
+) -> None:
+    stub = exec_pb2_grpc.ExecStub(channel)
+    command = exec_pb2.Command(argv=[b"cat"])
+    stub.Start(
+        exec_pb2.ExecStartRequest(sandbox_id=claimed, exec_id="cat", command=command, stdin=True)
+    )
+    for _ in range(2):
+        write = exec_pb2.ExecWriteStdinRequest(
+            sandbox_id=claimed, exec_id="cat", offset=0, data=b"once"
+        )
+        assert stub.WriteStdin(write).offset == 4
+    end = exec_pb2.ExecWriteStdinRequest(
+        sandbox_id=claimed, exec_id="cat", offset=4, data=b"!", eof=True
+    )
+    stub.WriteStdin(end)
+    events = list(stub.Attach(exec_pb2.ExecAttachRequest(sandbox_id=claimed, exec_id="cat")))
+
+    output = b"".join(each.stdout.data for each in events)
+    assert output == b"once!"
+
+
+def test_a_file_is_written_and_read_in_parts(channel: grpc.Channel, claimed: str) -> None:
+    stub = files_pb2_grpc.FilesStub(channel)
+    target = files_pb2.FilesWriteTarget(sandbox_id=claimed, path=b"/tmp/f")
+    parts = [files_pb2.FilesWriteRequest(target=target)]
+    parts += [files_pb2.FilesWriteRequest(data=bytes([n]) * 100_000) for n in range(20)]
+
+    assert stub.Write(iter(parts)).size == 2_000_000
+    read = stub.Read(files_pb2.FilesReadRequest(sandbox_id=claimed, path=b"/tmp/f"))
+    data = b"".join(each.data for each in read)
+
+    assert data == b"".join(bytes([n]) * 100_000 for n in range(20))
+
+
+def test_a_failure_carries_the_same_code_as_over_frames(
+    channel: grpc.Channel, claimed: str
+) -> None:
+    """The details of the status are our own error message, for those who want to act on it."""
+    failing = {
+        "sandbox_not_found": _run("no-such-sandbox", b"true"),
+        "invalid_argument": _run(claimed, b""),
+        "exec_failed": exec_pb2.ExecRunRequest(
+            sandbox_id=claimed,
+            exec_id="missing",
+            command=exec_pb2.Command(argv=[b"/nope"]),
+        ),
+    }
+    for code, request in failing.items():
+        with pytest.raises(grpc.RpcError) as raised:
+            exec_pb2_grpc.ExecStub(channel).Run(request)
+        details = dict(raised.value.trailing_metadata())["grpc-status-details-bin"]
+        # A google.rpc.Status or our message itself: either way the code is in it.
+        error = connection_pb2.Error()
+        assert code.encode() in details, f"{json.dumps(code)} is not in {details!r}"
+        try:
+            error.ParseFromString(details)
+        except Exception:  # noqa: BLE001, S112  (it is wrapped)
+            continue
+
+
+def test_large_output_meets_no_default_of_the_protocol(channel: grpc.Channel, claimed: str) -> None:
+    request = _run(claimed, b"head -c 6000000 /dev/zero")
+
+    assert len(exec_pb2_grpc.ExecStub(channel).Run(request).stdout) == 6_000_000

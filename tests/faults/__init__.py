@@ -1,0 +1,1 @@
+"""Something is killed, cut, stalled or filled on purpose."""

@@ -1,0 +1,130 @@
+"""SIGKILL at random points: nothing leaks, and every waiting call ends with the right error.
+
+A round starts a client with every kind of call at once, kills one process of it at a random
+moment, and looks at what the client was told and at what is left of it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.seeds import seeded
+from tests.support.victims import END, Victim
+from tests.support.waiting import wait_until
+
+ROUNDS = 25
+SOAK_ROUNDS = 500
+
+EVERY_CALL = {"a wait", "a many", "b stream", "b files", "c sync"}
+OF_SANDBOX = {"a": {"a wait", "a many"}, "b": {"b stream", "b files"}}
+
+Round = Callable[[Victim, Random], None]
+
+
+@pytest.fixture
+def state() -> Iterator[Path]:
+    # Short: the path of a socket has to fit into 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="sandboxd-f"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ready(victim: Victim, chance: Random) -> dict[str, str]:
+    namespaces: dict[str, str] = victim.event("ready")["ready"]
+    time.sleep(chance.uniform(0, 0.3))
+    victim.look()
+    return namespaces
+
+
+def _agent_while_it_works(victim: Victim, chance: Random) -> None:
+    _ready(victim, chance)
+    moment = victim.hit(victim.agent().pid)
+    _expect_lost(victim, EVERY_CALL, moment)
+    victim.finish()
+
+
+def _agent_while_it_starts(victim: Victim, chance: Random) -> None:
+    agent = victim.agent()
+    time.sleep(chance.uniform(0, 0.05))
+    moment = victim.hit(agent.pid)
+    for error in victim.errors(EVERY_CALL, moment).values():
+        # Nothing was claimed yet, or it is gone: both are the infrastructure's doing, by name.
+        assert error["error"] in {
+            "SandboxLostError",
+            "ConnectionLostError",
+            "AgentUnreachableError",
+            "LaunchFailedError",
+        }, error
+    victim.finish()
+
+
+def _client(victim: Victim, chance: Random) -> None:
+    if chance.random() < 0.5:
+        _ready(victim, chance)
+    else:
+        victim.agent()
+        time.sleep(chance.uniform(0, 0.1))
+        victim.look()
+    victim.hit(victim.process.pid)
+    victim.process.wait()
+
+
+def _init(victim: Victim, chance: Random) -> None:
+    namespaces = _ready(victim, chance)
+    which = chance.choice("ab")
+    moment = victim.hit(victim.init(namespaces[which]).pid)
+    _expect_lost(victim, OF_SANDBOX[which], moment)
+    victim.finish()
+
+
+def _launcher(victim: Victim, chance: Random) -> None:
+    _ready(victim, chance)
+    moment = victim.hit(victim.launcher().pid)
+    _expect_lost(victim, EVERY_CALL, moment)
+    victim.finish()
+
+
+def _expect_lost(victim: Victim, tasks: set[str], moment: float) -> None:
+    for error in victim.errors(tasks, moment).values():
+        assert error["error"] == "SandboxLostError", error
+        assert error["reason"], error
+
+
+HITS: dict[str, Round] = {
+    "agent while it works": _agent_while_it_works,
+    "agent while it starts": _agent_while_it_starts,
+    "client": _client,
+    "init": _init,
+    "launcher": _launcher,
+}
+
+
+def _repeat(what: str, rounds: int, state: Path) -> None:
+    chance = seeded(f"{rounds} kills of the {what}")
+    for number in range(rounds):
+        with Victim(state) as victim:
+            try:
+                HITS[what](victim, chance)
+                wait_until(lambda: not victim.left(), within=END)
+            except AssertionError as error:
+                raise AssertionError(f"round {number}: {error}; left: {victim.left()}") from error
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("what", HITS)
+def test_a_kill_at_a_random_point_leaks_nothing_and_ends_every_call(what: str, state: Path) -> None:
+    _repeat(what, ROUNDS if "agent" not in what else (ROUNDS + 1) // 2, state)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("what", HITS)
+def test_hundreds_of_kills_at_random_points_leak_nothing(what: str, state: Path) -> None:
+    _repeat(what, SOAK_ROUNDS, state)

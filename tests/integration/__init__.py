@@ -1,0 +1,1 @@
+"""The real agent on this machine, through the SDK and the command line."""

@@ -1,0 +1,187 @@
+"""The command line against the real agent, as a shell would use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SANDBOXD = Path(sys.executable).with_name("sandboxd")
+
+
+def sandboxd(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    """Run the command to its end; without `stdin` it has none."""
+    options = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    return subprocess.run(
+        [SANDBOXD, *arguments], capture_output=True, timeout=50, check=False, **options
+    )
+
+
+def test_output_and_exit_code_are_those_of_the_program() -> None:
+    done = sandboxd("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+
+    assert (done.stdout, done.stderr, done.returncode) == (b"out\n", b"err\n", 7)
+
+
+def test_options_after_the_program_belong_to_the_program() -> None:
+    assert sandboxd("run", "echo", "--json", "--timeout", "x").stdout == b"--json --timeout x\n"
+
+
+def test_h14_an_open_stdin_that_nobody_closes_is_not_waited_for() -> None:
+    reader, writer = os.pipe()
+    try:
+        done = subprocess.run(
+            [SANDBOXD, "run", "true"], stdin=reader, capture_output=True, timeout=30, check=False
+        )
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.returncode == 0
+
+
+def test_an_open_stdin_that_is_passed_on_is_not_waited_for_either() -> None:
+    reader, writer = os.pipe()
+    try:
+        done = subprocess.run(
+            [SANDBOXD, "run", "-i", "true"],
+            stdin=reader,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert done.returncode == 0
+
+
+def test_stdin_reaches_the_program_only_when_asked_for() -> None:
+    data = bytes(range(256)) * 4096
+
+    assert sandboxd("run", "--", "cat", stdin=data).stdout == b""
+    assert sandboxd("run", "-i", "--", "cat", stdin=data).stdout == data
+
+
+def test_a_timeout_ends_the_program_and_is_named() -> None:
+    done = sandboxd("run", "--timeout", "0.5", "--", "sh", "-c", "echo early; sleep 60")
+
+    assert (done.stdout, done.returncode) == (b"early\n", 124)
+    assert b"timeout" in done.stderr
+
+
+def test_an_output_limit_is_named_with_its_value() -> None:
+    done = sandboxd("run", "--output", "64K", "--", "yes")
+
+    assert done.returncode == 137
+    assert b"output_limit" in done.stderr
+    assert b"64 KiB" in done.stderr
+
+
+def test_a_signal_that_ended_the_program_shows_as_a_shell_shows_it() -> None:
+    assert sandboxd("run", "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [
+        (("run", "--", "no-such-program"), 127, b"no-such-program"),
+        (("run", "--", "/etc/passwd"), 126, b"/etc/passwd"),
+        (("run", "--cwd", "/nope", "--", "true"), 126, b"/nope"),
+        (("run", "--user", "nobody-here", "--", "true"), 126, b"nobody-here"),
+        (("run", "--template", "nope", "--", "true"), 125, b"nope"),
+        (("run", "--memory", "much", "--", "true"), 2, b"512M"),
+    ],
+)
+def test_what_cannot_run_has_its_own_exit_code_and_names_what_is_wrong(
+    arguments: tuple[str, ...], code: int, word: bytes
+) -> None:
+    done = sandboxd(*arguments)
+
+    assert done.returncode == code
+    assert word in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_json_has_the_output_and_the_cause() -> None:
+    done = sandboxd("run", "--json", "--", "sh", "-c", "echo hi; exit 3")
+    result = json.loads(done.stdout)
+
+    assert done.returncode == 3
+    assert (result["cause"], result["exit_code"], result["stdout"]) == ("exited", 3, "hi\n")
+
+
+def test_environment_and_directory_are_those_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSED_ON", "from here")
+    monkeypatch.setenv("KEPT_BACK", "secret")
+    done = sandboxd(
+        "run", "-e", "GIVEN=a=b", "-e", "PASSED_ON", "--cwd", "/tmp", "--", "sh", "-c", "pwd; env"
+    )
+
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "/tmp"
+    assert {"GIVEN=a=b", "PASSED_ON=from here"} <= set(lines)
+    assert not any("KEPT_BACK" in line for line in lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_command_ends_the_sandbox(number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        [SANDBOXD, "run", "--", "sh", "-c", "echo up; sleep 60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+
+    process.send_signal(number)
+
+    _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert b"Traceback" not in stderr
+
+
+def test_a_reader_that_goes_away_ends_the_program() -> None:
+    process = subprocess.Popen(
+        [SANDBOXD, "run", "--", "yes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.read(4)
+    process.stdout.close()
+
+    assert process.stderr is not None
+    with process.stderr:
+        assert process.stderr.read() == b""
+    assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+
+
+def test_ls_shows_the_sandboxes_of_running_agents() -> None:
+    process = subprocess.Popen(
+        [SANDBOXD, "run", "--", "sh", "-c", "echo up; sleep 60"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == b"up\n"
+        listed = json.loads(sandboxd("ls", "--json").stdout)
+        table = sandboxd("ls").stdout.decode()
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+    mine = [each for each in listed if each["running_execs"] == 1]
+    assert [each["template"] for each in mine] == ["host"]
+    assert mine[0]["id"] in table
+
+
+def test_doctor_finds_every_boundary_whole() -> None:
+    done = sandboxd("doctor", "--json")
+    report = json.loads(done.stdout)
+
+    crossed = [each for each in report["boundary"] if each["holds"] is False]
+    assert crossed == []

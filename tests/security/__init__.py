@@ -1,0 +1,1 @@
+"""An attacker inside or beside the sandbox; every test is named after the attack."""

@@ -1,0 +1,1 @@
+"""What tests share: looking at processes, counting what is left, being somebody else."""

@@ -1,0 +1,133 @@
+"""What a test left behind: a look before, a look after, and the difference in words.
+
+Only what is ours counts, because other programs run on the machine: processes that descend from
+the test process, cgroups of agents that descend from it or are dead, our own state folder.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.processes import Process, all_processes, descendants, namespaces, reap_orphans
+from tests.support.waiting import wait_until
+
+CGROUPS = Path("/sys/fs/cgroup")
+AGENT_CGROUP = re.compile(r"sandboxd-(\d+)-\d+$")
+
+SETTLE = 5.0
+"""Seconds after which something that is still there counts as left behind: cgroups are removed
+when the kernel lets go of them, shortly after the last process has ended."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What of ours exists at one moment, each thing as a line of text."""
+
+    things: Counter[str]
+
+    @classmethod
+    def take(cls, state: Path) -> Snapshot:
+        """Look at everything of ours.
+
+        Args:
+            state: The state folder of the tests.
+        """
+        things: Counter[str] = Counter()
+        ours = descendants()
+        for process in ours:
+            things[_name(process)] += 1
+        holders = [os.getpid(), *(each.pid for each in ours if each.name.startswith("sandboxd-"))]
+        things.update(f"mount {line}" for pid in holders for line in _mounts(pid))
+        seen = {name for each in ours for name in namespaces(each.pid)}
+        things.update(f"namespace {name}" for name in seen)
+        things.update(f"cgroup {folder}" for folder in agent_cgroups({each.pid for each in ours}))
+        things.update(f"state {path.relative_to(state)}" for path in _below(state))
+        things.update(f"descriptor {target}" for target in _descriptors(os.getpid()))
+        things.update(f"thread {thread.name}" for thread in threading.enumerate())
+        return cls(things)
+
+    def left_since(self, before: Snapshot) -> list[str]:
+        """Lines for what is here now and was not before, sorted."""
+        return sorted((self.things - before.things).elements())
+
+
+def check_nothing_left(before: Snapshot, state: Path, known_children: set[int]) -> None:
+    """Fail if something of ours is here that was not before, after a moment to settle."""
+    left: list[str] = []
+
+    def nothing_left() -> bool:
+        reap_orphans(known_children)
+        left[:] = Snapshot.take(state).left_since(before)
+        if left:
+            # Sockets and event loops that only a reference cycle holds are not leaks.
+            gc.collect()
+        return not left
+
+    try:
+        wait_until(nothing_left, within=SETTLE)
+    except AssertionError:
+        raise AssertionError("left behind:\n  " + "\n  ".join(left)) from None
+
+
+def agent_cgroups(ours: set[int]) -> list[Path]:
+    """Cgroup folders of agents in `ours` and of agents that are dead, with all below them."""
+    living = all_processes().keys()
+    found: list[Path] = []
+    for hierarchy in _hierarchies():
+        for folder, names, _ in os.walk(hierarchy):
+            for name in names:
+                match = AGENT_CGROUP.match(name)
+                if match and (int(match[1]) in ours or int(match[1]) not in living):
+                    top = Path(folder, name)
+                    found.append(top)
+                    found.extend(path for path in top.rglob("*") if path.is_dir())
+    # Leaves are kept for the next exec while their sandbox lives: only sandboxes are counted.
+    return [path for path in found if not re.fullmatch(r"x\d+", path.name)]
+
+
+def _hierarchies() -> list[Path]:
+    if not CGROUPS.is_dir():
+        return []
+    if (CGROUPS / "cgroup.controllers").exists():
+        return [CGROUPS]
+    return [path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
+
+
+def _name(process: Process) -> str:
+    return f"process {process}" if process.state != "Z" else f"zombie {process.pid} {process.name}"
+
+
+def _mounts(pid: int) -> list[str]:
+    try:
+        lines = Path(f"/proc/{pid}/mountinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    # Fields 4 and 5: the root of the mount in its file system and where it is mounted.
+    return [
+        f"{pid if pid != os.getpid() else 'self'}: {' '.join(line.split()[3:5])}" for line in lines
+    ]
+
+
+def _below(state: Path) -> list[Path]:
+    return (
+        [path for path in state.rglob("*") if "layers" not in path.parts] if state.is_dir() else []
+    )
+
+
+def _descriptors(pid: int) -> list[str]:
+    found: list[str] = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except OSError:
+            continue
+        # The listing's own descriptor, and pytest's capture files, which it opens at will.
+        if not target.startswith(("/proc/", "/tmp/#", "/dev/")) and "(deleted)" not in target:
+            found.append(re.sub(r"\[\d+\]", "", target))
+    return found
