@@ -108,12 +108,10 @@ test-root: build  ## run the tests that need root, and fail where they would be 
 soak: build  ## run the long tests
 	@$(BIN)/pytest -m soak --timeout 3600
 
-bench: build  ## measure everything against its references, into build/bench.json
-	@mkdir -p build
-	@$(PYTHON) -m tests.benchmarks --output build/bench.json
+bench: build  ## measure everything, into build/bench.json and docs/specification.md
+	@$(PYTHON) -m tests.benchmarks --full --output build/bench.json --write-docs
 
 bench-quick: build  ## measure the headline numbers, in about two minutes
-	@mkdir -p build
 	@$(PYTHON) -m tests.benchmarks --quick --output build/bench.json
 
 demo: build  ## run the HumanEval rollouts, and write build/demo.json
