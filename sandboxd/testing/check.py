@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sandboxd.testing.setup import Setup
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 Body = Callable[["Setup"], Coroutine[Any, Any, None]]
 
 
@@ -66,7 +67,7 @@ def expect_equal(what: str, seen: object, promised: object) -> None:
         raise CheckFailedError(f"{what} is {_short(seen)}, promised is {_short(promised)}")
 
 
-async def expect_raises(error: type[T], call: Awaitable[object], *, names: str = "") -> T:
+async def expect_raises(error: type[E], call: Awaitable[object], *, names: str = "") -> E:
     """Await `call` and return the `error` that it must raise, whose message has `names` in it."""
     try:
         seen = await call

@@ -27,7 +27,7 @@ async def x2_a_directory_that_cannot_be_entered_is_an_error_before_the_start(set
     async with setup.sandbox() as sandbox:
         prepared = "touch /tmp/file; mkdir -m 700 /tmp/closed"
         expect((await sandbox.run(prepared)).ok, f"{prepared!r} failed")
-        places = [("/nope", None), ("/tmp/file", None)]
+        places: list[tuple[str, str | None]] = [("/nope", None), ("/tmp/file", None)]
         if setup.has("user.range"):
             places.append(("/tmp/closed", "nobody"))
         for place, user in places:

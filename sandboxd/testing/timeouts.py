@@ -207,8 +207,8 @@ async def t13_every_kind_of_end_has_its_own_cause_and_nothing_is_invented(setup:
         process = await sandbox.start("sleep 9")
         await process.kill()
         canceled = await process.wait()
-        seen = (canceled.cause, canceled.exit_code)
-        expect_equal("a canceled exec's end", seen, ("canceled", None))
+        ended = (canceled.cause, canceled.exit_code)
+        expect_equal("a canceled exec's end", ended, ("canceled", None))
 
 
 @registry.check(seconds=120)
