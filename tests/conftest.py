@@ -22,9 +22,10 @@ import pytest
 from sandboxd import AsyncSandbox, Sandbox
 from sandboxd.testing import LocalSetup
 from tests.support import needs
-from tests.support.agent_probe import AgentProbe
+from tests.support.agent_probe import AgentProbe, Resources, resources
 from tests.support.leaks import Snapshot, check_nothing_left
 from tests.support.processes import become_subreaper, descendants
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator
@@ -33,6 +34,7 @@ TESTS = Path(__file__).parent
 AGENT_TIERS = frozenset({"conformance", "integration", "faults", "security"})
 
 BEFORE = pytest.StashKey[Snapshot]()
+AGENT = pytest.StashKey[tuple[int, Resources]]()
 CHILDREN = pytest.StashKey[set[int]]()
 STATE = pytest.StashKey[Path]()
 
@@ -67,6 +69,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
         needs.check(item)
         item.stash[BEFORE] = Snapshot.take(item.config.stash[STATE])
         item.stash[CHILDREN] = {each.pid for each in descendants()}
+        pid = AgentProbe().pid
+        item.stash[AGENT] = (pid, resources(pid))
     return (yield)
 
 
@@ -77,6 +81,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     before = item.stash.get(BEFORE, None)
     if before is not None:
         check_nothing_left(before, item.config.stash[STATE], item.stash[CHILDREN])
+        pid, held = item.stash[AGENT]
+        wait_until(lambda: resources(pid).has_no_more_than(held))
     return result
 
 

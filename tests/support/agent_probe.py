@@ -16,9 +16,6 @@ FLAT_COUNT = 8
 FLAT_BYTES = 64 * MIB
 """Resident memory may grow by so much and still count as before."""
 
-LAUNCHER_POOL = 64
-"""Descriptors of the namespaces that the launcher keeps ready: 32 pairs."""
-
 
 @dataclass(frozen=True)
 class Resources:
@@ -29,13 +26,16 @@ class Resources:
     resident: int
     """Bytes."""
 
-    def is_flat_since(self, before: Resources) -> bool:
-        """Whether nothing has grown beyond what counts as noise."""
+    def has_no_more_than(self, before: Resources) -> bool:
+        """Whether descriptors and threads have not grown beyond what counts as noise."""
         return (
             self.descriptors <= before.descriptors + FLAT_COUNT
             and self.threads <= before.threads + FLAT_COUNT
-            and self.resident <= before.resident + FLAT_BYTES
         )
+
+    def is_flat_since(self, before: Resources) -> bool:
+        """Whether nothing has grown beyond what counts as noise, memory included."""
+        return self.has_no_more_than(before) and self.resident <= before.resident + FLAT_BYTES
 
 
 class AgentProbe:
