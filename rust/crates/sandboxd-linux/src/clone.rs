@@ -9,8 +9,8 @@ use std::ffi::c_void;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
-use std::ptr::null_mut;
 
+use crate::memory::Region;
 use crate::syscall::check;
 
 /// Resets handled signals to their default in the child, which then cannot run the parent's handlers
@@ -88,10 +88,7 @@ pub unsafe fn fork(options: Options<'_>) -> io::Result<Option<u32>> {
 
 /// Memory for the stack of one [`vfork`] child at a time, with a guard page beneath it.
 #[derive(Debug)]
-pub struct Stack {
-    base: *mut c_void,
-    size: usize,
-}
+pub struct Stack(Region);
 
 impl Stack {
     /// Reserves a stack. Pages that are never touched cost nothing.
@@ -100,33 +97,7 @@ impl Stack {
     ///
     /// If there is no memory.
     pub fn new(size: usize) -> io::Result<Self> {
-        const GUARD: usize = 4096;
-        // SAFETY: a fresh private anonymous mapping overlaps nothing.
-        let base = unsafe {
-            libc::mmap(
-                null_mut(),
-                size + GUARD,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let stack = Self { base, size: size + GUARD };
-        // SAFETY: the lowest page is part of the mapping made above and nothing uses it.
-        check(unsafe { libc::mprotect(base, GUARD, libc::PROT_NONE) }.into())?;
-        Ok(stack)
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: this is the mapping made by `new`; a child that used it has ended, because `vfork`
-        // borrows the stack until then.
-        unsafe { libc::munmap(self.base, self.size) };
+        Region::stack(size).map(Self)
     }
 }
 
@@ -148,10 +119,10 @@ pub unsafe fn vfork<F: FnMut() -> i32>(
 ) -> io::Result<u32> {
     let mut arguments = options.arguments();
     arguments.flags |= (libc::CLONE_VM | libc::CLONE_VFORK) as u64 | CLONE_CLEAR_SIGHAND;
-    arguments.stack = stack.base as u64;
+    arguments.stack = stack.0.as_ptr() as u64;
     // The kernel starts at the upper end, which is page-aligned. Both architectures want 16 bytes:
     // a stack that was not crashed in `movaps` long before the program started.
-    arguments.stack_size = stack.size as u64;
+    arguments.stack_size = stack.0.length() as u64;
     // SAFETY: the stack is ours until the parent goes on; `run::<F>` matches the type of `body`.
     let answer = unsafe { call(&mut arguments, std::ptr::from_mut(body).cast(), run::<F>) };
     match u32::try_from(answer) {

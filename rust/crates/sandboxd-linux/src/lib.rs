@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod clone;
 pub mod inherit;
 pub mod launcher;
+pub mod memory;
 pub mod mount;
 pub mod network;
 pub mod pidfd;

@@ -5,7 +5,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::mem::size_of;
-use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::fs::CWD;
 use rustix::mount::{
@@ -32,17 +32,8 @@ const MOUNT_ATTR_IDMAP: u64 = 0x10_0000;
 ///
 /// If the path does not exist, or may not be copied.
 pub fn copy_tree(path: &CStr) -> io::Result<OwnedFd> {
-    copy_tree_at(CWD, path)
-}
-
-/// [`copy_tree`] of a path beneath a directory.
-///
-/// # Errors
-///
-/// As there.
-pub fn copy_tree_at(directory: BorrowedFd<'_>, path: &CStr) -> io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    Ok(rustix::mount::open_tree(directory, path, flags)?)
+    Ok(rustix::mount::open_tree(CWD, path, flags)?)
 }
 
 /// Maps the owners of a detached mount's files with a user namespace: what root of the host owns is
@@ -99,17 +90,8 @@ fn set_attributes(tree: impl AsFd, attributes: &Attributes) -> io::Result<()> {
 ///
 /// If the target does not exist or is of another kind.
 pub fn attach(tree: impl AsFd, target: &CStr) -> io::Result<()> {
-    attach_at(tree, CWD, target)
-}
-
-/// [`attach`] to a path beneath a directory.
-///
-/// # Errors
-///
-/// As there.
-pub fn attach_at(tree: impl AsFd, directory: BorrowedFd<'_>, target: &CStr) -> io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    Ok(rustix::mount::move_mount(tree, c"", directory, target, flags)?)
+    Ok(rustix::mount::move_mount(tree, c"", CWD, target, flags)?)
 }
 
 /// A file system being configured.

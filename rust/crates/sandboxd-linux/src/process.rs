@@ -28,6 +28,15 @@ pub fn collect_any() -> io::Result<Option<Ended>> {
     collect(-1, libc::WNOHANG)
 }
 
+/// Waits for any child to end.
+///
+/// # Errors
+///
+/// `ECHILD` when there are no children.
+pub fn collect_next() -> io::Result<Ended> {
+    collect(-1, 0)?.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
 /// Waits for this child to end.
 ///
 /// # Errors
@@ -161,5 +170,33 @@ pub unsafe fn execute(
 pub fn set_host_name(name: &[u8]) -> io::Result<()> {
     // SAFETY: pointer and length are of one slice.
     check(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into())?;
+    Ok(())
+}
+
+/// Takes on an identity of this user namespace for good: groups, then group, then user.
+///
+/// Raw system calls: those of the C library would tell other threads, which there are none of.
+/// Nothing is allocated.
+///
+/// # Errors
+///
+/// `PermissionDenied` if it may not be changed, `InvalidInput` if an id is not mapped here.
+pub fn become_user(uid: u32, gid: u32, groups: &[u32]) -> io::Result<()> {
+    // SAFETY: pointer and length are of one slice.
+    check(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
+    become_ids(uid, gid)
+}
+
+/// [`become_user`], the supplementary groups left as they are: with a single mapped id, the kernel
+/// lets nobody change them.
+///
+/// # Errors
+///
+/// As there.
+pub fn become_ids(uid: u32, gid: u32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) })?;
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) })?;
     Ok(())
 }

@@ -53,11 +53,16 @@ pub fn descriptor(signals: &[i32]) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(answer) })
 }
 
-/// Forgets what is pending on such a descriptor: signals of one kind are merged anyway, so the
-/// caller looks at the world, not at their number.
-pub fn clear(descriptor: &OwnedFd) {
+/// Takes one pending signal from such a descriptor. Several of one kind count as one, so after
+/// SIGCHLD the caller collects until nothing is left.
+#[must_use]
+pub fn take(descriptor: &OwnedFd) -> Option<i32> {
     const SIZE: usize = size_of::<libc::signalfd_siginfo>();
-    let mut pending = [0_u8; SIZE];
+    let mut pending = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
     // SAFETY: the buffer has the size that is passed.
-    unsafe { libc::read(descriptor.as_raw_fd(), pending.as_mut_ptr().cast(), SIZE) };
+    let length = unsafe { libc::read(descriptor.as_raw_fd(), pending.as_mut_ptr().cast(), SIZE) };
+    // SAFETY: zeroes are valid, and so is what the kernel writes.
+    let pending = unsafe { pending.assume_init() };
+    let whole = usize::try_from(length) == Ok(SIZE);
+    whole.then(|| i32::try_from(pending.ssi_signo).unwrap_or(0))
 }

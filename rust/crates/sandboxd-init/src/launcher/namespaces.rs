@@ -1,0 +1,133 @@
+//! Pairs of a user namespace, its ids mapped, and a network namespace with its loopback up.
+//!
+//! These two are what takes longest to make and does not depend on the order, so pairs are made ahead
+//! while there is nothing else to do. A pair serves one sandbox.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+
+use rustix::process::{getegid, geteuid};
+use sandboxd_linux::clone::{self, Options};
+use sandboxd_linux::network;
+use sandboxd_linux::process::collect_child;
+use sandboxd_linux::protocol::{Failure, IdRange, Step};
+
+use super::ids::Ids;
+use crate::failure::{At as _, failure};
+
+/// The namespaces of one sandbox to be.
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) user: OwnedFd,
+    pub(super) network: OwnedFd,
+    pub(super) ids: IdRange,
+}
+
+/// Pairs that were made ahead.
+#[derive(Debug)]
+pub(super) struct Pool {
+    ids: Ids,
+    ready: VecDeque<Pair>,
+    size: usize,
+}
+
+impl Pool {
+    pub(super) const fn new(ids: Ids, size: usize) -> Self {
+        Self { ids, ready: VecDeque::new(), size }
+    }
+
+    /// Whether [`Self::refill`] has something to do.
+    pub(super) fn wants_more(&self) -> bool {
+        self.ready.len() < self.size
+    }
+
+    /// Makes one pair ahead. When that fails the pool stops asking for more: the failure will come
+    /// back at a launch, where somebody can be told.
+    pub(super) fn refill(&mut self) {
+        match self.make() {
+            Ok(pair) => self.ready.push_back(pair),
+            Err(_) => self.size = self.ready.len(),
+        }
+    }
+
+    /// A pair, made now if there is none ahead.
+    pub(super) fn take(&mut self) -> Result<Pair, Failure> {
+        self.ready.pop_front().map_or_else(|| self.make(), Ok)
+    }
+
+    /// Gives the ids of an ended sandbox back.
+    pub(super) fn give_back(&mut self, ids: IdRange) {
+        // An ordinary user has one id, and every sandbox has that one.
+        if is_root() {
+            self.ids.give_back(ids);
+        }
+    }
+
+    fn make(&mut self) -> Result<Pair, Failure> {
+        let ids = if is_root() {
+            let exhausted = io::Error::from_raw_os_error(libc::EAGAIN);
+            self.ids.take().ok_or_else(|| failure(Step::IdMap, &exhausted, "id ranges"))?
+        } else {
+            IdRange { first: geteuid().as_raw(), count: 1 }
+        };
+        make(ids).inspect_err(|_| self.give_back(ids))
+    }
+}
+
+/// Whether ranges of ids can be mapped, rather than only our own.
+pub(super) fn is_root() -> bool {
+    geteuid().is_root()
+}
+
+fn make(ids: IdRange) -> Result<Pair, Failure> {
+    // The child keeps the namespaces alive until they are opened and mapped: it ends when the pipe
+    // does.
+    let (end, begin) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).at(Step::Other)?;
+    let namespaces = libc::CLONE_NEWUSER | libc::CLONE_NEWNET;
+    let options = Options { namespaces, ..Options::default() };
+    // SAFETY: the launcher has a single thread.
+    let Some(pid) = unsafe { clone::fork(options) }.at(Step::Namespaces)? else {
+        drop(begin);
+        hold(&end);
+    };
+    let pair = open(pid, ids);
+    drop(begin);
+    let ended = collect_child(pid).at(Step::Other)?;
+    let pair = pair?;
+    match libc::WEXITSTATUS(ended.status) {
+        0 => Ok(pair),
+        errno => Err(failure(Step::Network, &io::Error::from_raw_os_error(errno), "lo")),
+    }
+}
+
+/// The child: brings the loopback up and says how that went when it is allowed to end.
+fn hold(end: &OwnedFd) -> ! {
+    let errno = network::bring_loopback_up()
+        .err()
+        .map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+    let _ = rustix::io::read(end, &mut [0; 1]);
+    // SAFETY: ends the child without running the launcher's exit handlers.
+    unsafe { libc::_exit(errno) }
+}
+
+fn open(pid: u32, ids: IdRange) -> Result<Pair, Failure> {
+    let folder = format!("/proc/{pid}");
+    let write = |name: &str, text: String| {
+        fs::write(format!("{folder}/{name}"), text)
+            .map_err(|error| failure(Step::IdMap, &error, name))
+    };
+    let IdRange { first, count } = ids;
+    let group = if is_root() {
+        first
+    } else {
+        // The kernel's condition for mapping one's own group without privilege.
+        write("setgroups", "deny".to_owned())?;
+        getegid().as_raw()
+    };
+    write("uid_map", format!("0 {first} {count}"))?;
+    write("gid_map", format!("0 {group} {count}"))?;
+    let open = |name: &str| fs::File::open(format!("{folder}/ns/{name}")).at(Step::Namespaces);
+    Ok(Pair { user: open("user")?.into(), network: open("net")?.into(), ids })
+}

@@ -1,0 +1,194 @@
+//! The launcher's loop.
+//!
+//! Invariant: the launcher alone collects its children. An init is in the table from before its status
+//! can be collected until it is; helpers are collected by the code that starts them, before control
+//! returns here.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use sandboxd_linux::clone::Stack;
+use sandboxd_linux::memory::Region;
+use sandboxd_linux::process::{Ended, close_from, collect_any};
+use sandboxd_linux::protocol::{FromLauncher, IdRange, Launch, MAX_PACKET, Step};
+use sandboxd_linux::seccomp::Filter;
+use sandboxd_linux::seqpacket::{self, Received, Wait};
+use sandboxd_linux::signals;
+
+use super::Options;
+use super::cleanup::clear_up;
+use super::ids::Ids;
+use super::launch::{Workshop, end};
+use super::namespaces::Pool;
+use crate::failure::failure;
+
+/// Signals that are read instead of acted on. The first two end the launcher in order.
+const SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD];
+
+/// Room for the frames of a launch helper and of init, which goes on on the same stack.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// Added to the chance of being chosen when memory runs out: everything in sandboxes before the agent.
+const OOM_SCORE: &str = "500";
+
+/// An init that runs.
+#[derive(Debug)]
+struct Running {
+    pid: u32,
+    number: u32,
+    ids: IdRange,
+}
+
+#[derive(Debug)]
+struct Launcher {
+    socket: OwnedFd,
+    pool: Pool,
+    workshop: Workshop,
+    running: Vec<Running>,
+}
+
+/// Serves the agent on standard input until it is gone; then ends every sandbox and clears up.
+pub(crate) fn run(options: &Options) -> ExitCode {
+    match Launcher::start(options) {
+        Ok((mut launcher, signals)) => {
+            let outcome = launcher.serve(&signals);
+            launcher.end_all();
+            clear_up(&options.cgroups, options.state.as_ref());
+            outcome.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+        }
+        Err(error) => report(&error),
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "standard error is the agent's log")]
+fn report(error: &io::Error) -> ExitCode {
+    eprintln!("sandboxd-init: launcher cannot start: {error}");
+    ExitCode::FAILURE
+}
+
+impl Launcher {
+    fn start(options: &Options) -> io::Result<(Self, OwnedFd)> {
+        // SAFETY: nothing was opened yet but the standard descriptors.
+        unsafe { close_from(3) }?;
+        signals::reset(&SIGNALS);
+        let signals = signals::descriptor(&SIGNALS)?;
+        // Interrupts from the agent's terminal are for the agent.
+        let _ = rustix::process::setsid();
+        let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+        let _ = rustix::thread::set_name(c"sandboxd-launch");
+        let socket = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
+        let null = fs::File::options().read(true).write(true).open("/dev/null")?;
+        rustix::stdio::dup2_stdin(&null)?;
+        let launcher = Self {
+            socket,
+            pool: Pool::new(Ids::new(options.ids), options.pool),
+            workshop: Workshop { stack: Stack::new(STACK_BYTES)?, filter: Filter::new() },
+            running: Vec::new(),
+        };
+        Ok((launcher, signals))
+    }
+
+    /// Runs until the agent is gone or a signal asks to end.
+    fn serve(&mut self, signals: &OwnedFd) -> io::Result<()> {
+        let mut buffer = Region::new(MAX_PACKET)?;
+        loop {
+            let mut ready =
+                [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
+            // Refilling the pool is for when there is nothing else to do.
+            let at_once = Timespec::default();
+            let timeout = self.pool.wants_more().then_some(&at_once);
+            match poll(&mut ready, timeout) {
+                Ok(0) => {
+                    self.pool.refill();
+                    continue;
+                }
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+            }
+            let [order, signal] = ready.map(|ready| !ready.revents().is_empty());
+            if signal && self.handle_signals(signals)? {
+                return Ok(());
+            }
+            if order {
+                match seqpacket::receive(&self.socket, &mut buffer, Wait::Never) {
+                    Ok(received) if received.length == 0 => return Ok(()),
+                    Ok(received) => self.handle(&buffer, received)?,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    /// Reports inits that ended. Returns whether to end.
+    fn handle_signals(&mut self, signals: &OwnedFd) -> io::Result<bool> {
+        let mut asked_to_end = false;
+        while let Some(signal) = signals::take(signals) {
+            asked_to_end |= signal != libc::SIGCHLD;
+        }
+        while let Ok(Some(ended)) = collect_any() {
+            self.ended(&ended)?;
+        }
+        Ok(asked_to_end)
+    }
+
+    fn ended(&mut self, ended: &Ended) -> io::Result<()> {
+        let Some(index) = self.running.iter().position(|running| running.pid == ended.pid) else {
+            return Ok(());
+        };
+        let Running { number, ids, .. } = self.running.swap_remove(index);
+        self.pool.give_back(ids);
+        self.answer(&FromLauncher::Ended { number, status: ended.status })
+    }
+
+    fn handle(&mut self, buffer: &[u8], mut received: Received) -> io::Result<()> {
+        // Agent and launcher are of one release: a packet that cannot be read means that nothing can
+        // be relied on any more.
+        let launch = Launch::decode(&buffer[..received.length])
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let number = launch.number;
+        let answer = match self.launch(&launch, &mut received) {
+            Ok((pid, ids)) => FromLauncher::Launched { number, pid, ids },
+            Err(failure) => FromLauncher::Failed { number, failure },
+        };
+        self.answer(&answer)
+    }
+
+    fn launch(
+        &mut self,
+        launch: &Launch,
+        received: &mut Received,
+    ) -> Result<(u32, IdRange), sandboxd_linux::protocol::Failure> {
+        if self.running.iter().any(|running| running.number == launch.number) {
+            let taken = io::Error::from_raw_os_error(libc::EEXIST);
+            return Err(failure(Step::Other, &taken, "number"));
+        }
+        let pair = self.pool.take()?;
+        let ids = pair.ids;
+        let launched = self.workshop.launch(launch, &mut received.descriptors, &pair);
+        let pid = launched.inspect_err(|_| self.pool.give_back(ids))?;
+        self.running.push(Running { pid, number: launch.number, ids });
+        Ok((pid, ids))
+    }
+
+    fn answer(&self, answer: &FromLauncher) -> io::Result<()> {
+        // The agent always reads: waiting for it is waiting for it to come to us.
+        seqpacket::send(&self.socket, &answer.encode(), &[], Wait::Forever)
+    }
+
+    fn end_all(&mut self) {
+        for running in &self.running {
+            end(running.pid);
+        }
+        while !self.running.is_empty() {
+            // An init is collected when all of its namespace is gone.
+            let Ok(ended) = sandboxd_linux::process::collect_next() else { return };
+            self.running.retain(|running| running.pid != ended.pid);
+        }
+    }
+}

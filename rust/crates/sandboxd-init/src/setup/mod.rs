@@ -1,0 +1,66 @@
+//! From a bare clone in new namespaces to the init of a sandbox that stands.
+//!
+//! Order matters here: the identity first, since every change of it undoes other settings; the mounts
+//! while we may still mount; the filter last, since it forbids most of what came before.
+
+mod devices;
+mod identity;
+mod plan;
+mod privileges;
+mod proc;
+mod root;
+
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use sandboxd_linux::process::close_from;
+use sandboxd_linux::protocol::{Failure, FromInit, Step};
+use sandboxd_linux::seqpacket::{self, Wait};
+
+pub(crate) use plan::{Layer, Overlay, Plan};
+
+use crate::failure::At as _;
+use crate::serve::{self, CONTROL};
+
+/// Sets the sandbox up, tells the agent, and serves it until it is gone.
+pub(crate) fn become_init(plan: &Plan<'_>) -> ! {
+    match set_up(plan) {
+        Ok(control) => serve::run(control),
+        Err(failure) => {
+            let packet = FromInit::SetupFailed(failure).encode();
+            let _ = seqpacket::send(plan.control, &packet, &[], Wait::Forever);
+            // SAFETY: ends init without running the launcher's exit handlers.
+            unsafe { libc::_exit(1) }
+        }
+    }
+}
+
+fn set_up(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
+    identity::assume(plan)?;
+    root::build(plan)?;
+    identity::name_host(plan)?;
+    privileges::restrict(plan)?;
+    announce(plan.control)?;
+    keep_only_control(plan.control)
+}
+
+fn announce(control: BorrowedFd<'_>) -> Result<(), Failure> {
+    let root = open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::Mount)?;
+    let packet = FromInit::Ready.encode();
+    seqpacket::send(control, &packet, &[root.as_fd()], Wait::Forever).at(Step::Other)
+}
+
+/// Closes everything that came from the launcher but the control socket.
+fn keep_only_control(control: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+    let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
+        .at_path(Step::Mount, c"/dev/null")?;
+    rustix::stdio::dup2_stdin(&null).at(Step::Descriptor)?;
+    rustix::stdio::dup2_stdout(&null).at(Step::Descriptor)?;
+    rustix::stdio::dup2_stderr(&null).at(Step::Descriptor)?;
+    drop(null);
+    // Every other owner of a descriptor above lives in a frame that is never returned to.
+    let control = serve::place(control).at(Step::Descriptor)?;
+    // SAFETY: as said, nothing uses or drops the launcher's descriptors in this process.
+    unsafe { close_from(CONTROL + 1) }.at(Step::Descriptor)?;
+    Ok(control)
+}

@@ -1,0 +1,38 @@
+//! What the launcher has prepared for one init.
+
+use std::ffi::CString;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use sandboxd_linux::protocol::IdRange;
+use sandboxd_linux::seccomp::Filter;
+
+/// A read-only directory beneath an overlay.
+#[derive(Debug)]
+pub(crate) struct Layer {
+    pub(crate) path: CString,
+    /// Detached copy of its mount with mapped owners, if the launcher could make one.
+    pub(crate) tree: Option<OwnedFd>,
+}
+
+/// A mounted piece of the root.
+#[derive(Debug)]
+pub(crate) struct Overlay {
+    /// Absolute path in the sandbox.
+    pub(crate) target: CString,
+    /// Topmost first.
+    pub(crate) layers: Vec<Layer>,
+}
+
+/// One sandbox, as its order and the launcher's namespaces make it.
+#[derive(Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) ids: IdRange,
+    pub(crate) hardened: bool,
+    pub(crate) root: Vec<Overlay>,
+    pub(crate) mount_point: CString,
+    pub(crate) disk_bytes: u64,
+    pub(crate) cpus: &'a [u32],
+    pub(crate) host_name: &'a [u8],
+    pub(crate) control: BorrowedFd<'a>,
+    pub(crate) filter: &'a Filter,
+}
