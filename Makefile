@@ -57,7 +57,7 @@ $(INIT): $(TOOLS) $(call sources,init linux)
 
 $(EXTENSION): $(TOOLS) $(call sources,py client proto) pyproject.toml
 	$(call say,Building the Python extension and installing the package into .venv)
-	@$(BIN)/maturin develop --release --locked --extras cli
+	@PIP_QUIET=1 $(BIN)/maturin develop --release --locked --extras cli
 	@touch $@
 
 wheel: build  ## build a wheel with the agent in it, into dist/

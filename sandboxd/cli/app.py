@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import typer
-from sandboxd.cli.ls import ls
 
 from sandboxd.cli.demo import demo
 from sandboxd.cli.doctor import doctor
+from sandboxd.cli.ls import ls
 from sandboxd.cli.run import run
 
 app = typer.Typer(

@@ -54,7 +54,7 @@ def demo(
         Path | None, typer.Option("--json", metavar="PATH", help="Write the figures there.")
     ] = None,
 ) -> None:
-    r"""Solve the 164 problems of HumanEval, each in a sandbox of its own.
+    """Solve the 164 problems of HumanEval, each in a sandbox of its own.
 
     Every rollout claims a sandbox, "thinks", writes a candidate solution with its tests, and runs
     them under limits. A third of the first attempts are broken on purpose: a bug, an endless
@@ -68,7 +68,7 @@ def demo(
     sandboxd demo
     sandboxd demo --concurrency 164 --think 4
     sandboxd demo --seed 7 --json figures.json
-    """
+    """  # noqa: D301  (click: do not wrap)
     try:
         problems = load_problems()
     except ProblemsMissingError as error:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 from rich.table import Table
-from sandboxd.cli.doctor.machine import look
 
 from sandboxd import SandboxError
 from sandboxd.cli import console
 from sandboxd.cli.doctor.boundary import TRIES, cross
 from sandboxd.cli.doctor.finding import Finding
 from sandboxd.cli.doctor.limits import EXCESSES, exceed
+from sandboxd.cli.doctor.machine import look
 from sandboxd.cli.doctor.neighbours import meet
 from sandboxd.cli.doctor.planted import Planted, environment_marker, planted
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def doctor(
     *, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
 ) -> None:
-    r"""Check what this machine gives, and prove the boundary by trying to cross it.
+    """Check what this machine gives, and prove the boundary by trying to cross it.
 
     First what the machine offers for isolation, with the remedy for what is missing. Then tries
     from inside real sandboxes: read the machine's files, see its processes, reach its network,
@@ -39,7 +39,7 @@ def doctor(
     \b
     sandboxd doctor
     sandboxd doctor --json | jq '.boundary[] | select(.holds != true)'
-    """
+    """  # noqa: D301  (click: do not wrap)
     # Before the agent starts: what it inherits must not show inside.
     marker = environment_marker()
     machine = look()

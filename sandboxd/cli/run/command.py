@@ -57,7 +57,7 @@ def run(
         bool, typer.Option("--json", help="Print one JSON object with output and cause instead.")
     ] = False,
 ) -> None:
-    r"""Run a program in a new sandbox, and show its output as it comes.
+    """Run a program in a new sandbox, and show its output as it comes.
 
     The sandbox has this machine's /usr, nothing else of it, and no network. It is gone, with
     everything in it, when the program ends. The program is executed as given, without a shell.
@@ -71,7 +71,7 @@ def run(
     sandboxd run --timeout 10 --memory 512M -- sh -c 'make test 2>&1 | tail'
     git diff | sandboxd run -i -- wc -l
     sandboxd run --json -- id | jq .cause
-    """
+    """  # noqa: D301  (click: do not wrap)
     order = Order(
         argv=command,
         timeout=timeout,
