@@ -15,11 +15,9 @@ SANDBOXD = Path(sys.executable).with_name("sandboxd")
 
 
 def sandboxd(*arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-    """Run the command to its end; without `stdin` it has none."""
-    options = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-    return subprocess.run(
-        [SANDBOXD, *arguments], capture_output=True, timeout=50, check=False, **options
-    )
+    """Run the command to its end; without `stdin` there is nothing to read."""
+    command = [str(SANDBOXD), *arguments]
+    return subprocess.run(command, input=stdin or b"", capture_output=True, timeout=50, check=False)
 
 
 def test_output_and_exit_code_are_those_of_the_program() -> None:
