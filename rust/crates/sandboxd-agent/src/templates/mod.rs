@@ -1,5 +1,7 @@
 //! Templates: what a sandbox is made from.
 
+mod etc;
+mod host;
 mod template;
 
 pub(crate) use template::{Template, Templates};

@@ -265,7 +265,7 @@ impl<H: Handler> Connection<H> {
         }
         let hello = v1::Hello::decode(frame.body).map_err(|_| FrameError::Body)?;
         let ours = env!("CARGO_PKG_VERSION");
-        if hello.client_version != ours {
+        if release(&hello.client_version) != release(ours) {
             let message = format!(
                 "agent is version {ours}, client is version {:?}: use the two of one release",
                 hello.client_version
@@ -274,6 +274,8 @@ impl<H: Handler> Connection<H> {
         }
         let welcome = v1::Welcome { agent_version: ours.to_owned(), pid: std::process::id() };
         put_message(&mut self.replies, 0, Kind::Hello, &welcome);
+        // Before anything that does not go through `replies`.
+        self.flush();
         Ok(())
     }
 
@@ -460,6 +462,12 @@ impl<H: Handler> Connection<H> {
     fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
         lock(&self.calls)
     }
+}
+
+/// What must be equal in two versions: everything before the second dot.
+fn release(version: &str) -> Option<(&str, &str)> {
+    let mut parts = version.split('.');
+    Some((parts.next()?, parts.next()?))
 }
 
 fn lock(calls: &Mutex<Calls>) -> std::sync::MutexGuard<'_, Calls> {
