@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.benchmarks import record, table
-from tests.benchmarks.worker import GOALS
+from tests.benchmarks.worker import GOALS, RECORDS
 
 _SETUP = Path(__file__).parent / "setup.sh"
 
@@ -32,12 +32,13 @@ def _measure(goal: str, *, quick: bool) -> list[record.Record]:
     Raises:
         subprocess.CalledProcessError: An operation failed; the worker has said which.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "records.json"
+    with tempfile.TemporaryDirectory(prefix="sandboxd-bench-") as name:
+        work = Path(name)
+        work.chmod(0o755)
         size = ["--quick"] if quick else []
-        command = [sys.executable, "-m", "tests.benchmarks.worker", goal, str(path), *size]
+        command = [sys.executable, "-m", "tests.benchmarks.worker", goal, name, *size]
         subprocess.run(command, check=True)
-        return record.read(path)
+        return record.read(work / RECORDS)
 
 
 def main() -> int:

@@ -6,7 +6,6 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from sandboxd import AsyncSandbox, Sandbox
 from tests.benchmarks.interleave import interleave, interleave_blocking
 from tests.benchmarks.missing import Contestants
 from tests.benchmarks.plan import load_average
@@ -36,9 +35,9 @@ def _summaries(taken: Mapping[str, list[int]]) -> dict[str, Summary]:
     return {name: summarise(samples, per_unit=1e3) for name, samples in taken.items()}
 
 
-async def _in_flight(sandbox: AsyncSandbox, runs: int) -> Summary:
+async def _in_flight(runs: int) -> Summary:
     """Microseconds per call while 64 tasks call without a pause."""
-    call = info_call(sandbox)
+    call = info_call()
 
     async def caller() -> None:
         for _ in range(_CALLS_EACH):
@@ -56,18 +55,16 @@ async def _in_flight(sandbox: AsyncSandbox, runs: int) -> Summary:
 async def _asynchronous(plan: Plan, echo: Path) -> list[Result]:
     rounds = plan.size(2000, 500)
     load = load_average()
-    async with AsyncSandbox() as sandbox:
-        await sandbox.ready()
-        alone: dict[str, Contestant] = {
-            PRODUCT: info_call(sandbox),
-            STREAMS: await streams_call(echo),
-        }
-        streams = _summaries(await interleave(alone, rounds))
-        in_flight = await _in_flight(sandbox, plan.size(20, 8))
-        # Last: from here on the threads of grpcio share the process.
-        contestants: Contestants[Contestant] = Contestants()
-        contestants.invite(GRPC, lambda: grpc_call(agent_socket()))
-        grpc = _summaries(await interleave({PRODUCT: info_call(sandbox), **contestants}, rounds))
+    alone: dict[str, Contestant] = {
+        PRODUCT: info_call(),
+        STREAMS: await streams_call(echo),
+    }
+    streams = _summaries(await interleave(alone, rounds))
+    in_flight = await _in_flight(plan.size(20, 8))
+    # Last: from here on the threads of grpcio share the process.
+    contestants: Contestants[Contestant] = Contestants()
+    contestants.invite(GRPC, lambda: grpc_call(agent_socket()))
+    grpc = _summaries(await interleave({PRODUCT: info_call(), **contestants}, rounds))
     references, ratios = compare(streams, PRODUCT)
     grpc_references, grpc_ratios = compare(grpc, PRODUCT)
     return [
@@ -96,13 +93,11 @@ async def _asynchronous(plan: Plan, echo: Path) -> list[Result]:
 
 def _blocking(plan: Plan, echo: Path) -> Result:
     load = load_average()
-    with Sandbox() as sandbox:
-        sandbox.ready()
-        calls = {
-            PRODUCT: blocking_info_call(sandbox),
-            BLOCKING: blocking_call(echo, plan.stack),
-        }
-        taken = _summaries(interleave_blocking(calls, plan.size(2000, 500)))
+    calls = {
+        PRODUCT: blocking_info_call(),
+        BLOCKING: blocking_call(echo, plan.stack),
+    }
+    taken = _summaries(interleave_blocking(calls, plan.size(2000, 500)))
     references, ratios = compare(taken, PRODUCT)
     return Result(
         id="G2",

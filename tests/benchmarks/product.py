@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandboxd import AsyncSandbox
+from sandboxd._native import info_request
+from sandboxd.client._agent import current_agent
+from sandboxd.client._blocking import BlockingTransport, drive
+from sandboxd.client._channel import Channel
+from sandboxd.client._loop import LoopTransport
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -65,3 +71,32 @@ async def create_call() -> int:
     check(result)
     await sandbox.close()
     return elapsed
+
+
+def agent_socket() -> Path:
+    """Where the agent of this process listens."""
+    return Path(current_agent().path)
+
+
+def info_call() -> Callable[[], Awaitable[int]]:
+    """`Sandboxes.Info` on the loop's connection: the path of every call of the async API."""
+    channel = Channel(LoopTransport(current_agent()))
+
+    async def call() -> int:
+        start = time.perf_counter_ns()
+        await channel.call(info_request())
+        return time.perf_counter_ns() - start
+
+    return call
+
+
+def blocking_info_call() -> Callable[[], int]:
+    """The same on the thread's connection: the path of every call of the sync API."""
+    channel = Channel(BlockingTransport(current_agent()))
+
+    def call() -> int:
+        start = time.perf_counter_ns()
+        drive(channel.call(info_request()))
+        return time.perf_counter_ns() - start
+
+    return call

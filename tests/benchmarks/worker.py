@@ -1,4 +1,7 @@
-"""Measures one goal in this process: `python -m tests.benchmarks.worker GOAL JSON [--quick]`.
+"""Measures one goal in this process: `python -m tests.benchmarks.worker GOAL FOLDER [--quick]`.
+
+What it found is in `records.json` of the folder, an empty one that everyone may read; whoever made
+it removes it, after the end of this process and with it of the agent.
 
 Each goal has a process of its own: what one imports, starts or leaves on the heap must not slow
 the next one down, and only the SDK and its references may share the process of a latency.
@@ -9,7 +12,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
     from tests.benchmarks.report import Result
 
+RECORDS = "records.json"
+
 GOALS = {
     "G1": "g1_exec",
     "G2": "g2_noop",
@@ -32,28 +36,25 @@ GOALS = {
 }
 
 
-def measure(goal: str, *, quick: bool) -> list[Result]:
-    """Runs a goal's benchmark with a work folder and an agent of its own."""
-    with tempfile.TemporaryDirectory(prefix="sandboxd-bench-") as name:
-        work = Path(name)
-        work.chmod(0o755)
-        # Before the SDK is imported: the agent must not share its state with another one's.
-        os.environ["SANDBOXD_STATE"] = str(work / "state")
-        module = importlib.import_module(f"tests.benchmarks.{GOALS[goal]}")
-        run = cast("Callable[[Plan], list[Result]]", module.measure)
-        with ExitStack() as stack:
-            return run(Plan(quick=quick, work=work, stack=stack))
+def measure(goal: str, work: Path, *, quick: bool) -> list[Result]:
+    """Runs a goal's benchmark with an agent of its own."""
+    # Before the SDK is imported: the agent must not share its state with another one's.
+    os.environ["SANDBOXD_STATE"] = str(work / "state")
+    module = importlib.import_module(f"tests.benchmarks.{GOALS[goal]}")
+    run = cast("Callable[[Plan], list[Result]]", module.measure)
+    with ExitStack() as stack:
+        return run(Plan(quick=quick, work=work, stack=stack))
 
 
 def main() -> None:
     """Parses the command line, measures, writes the records."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("goal", choices=GOALS)
-    parser.add_argument("json", type=Path)
+    parser.add_argument("work", type=Path)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args()
-    results = measure(arguments.goal, quick=arguments.quick)
-    record.write(arguments.json, [result.record() for result in results])
+    results = measure(arguments.goal, arguments.work, quick=arguments.quick)
+    record.write(arguments.work / RECORDS, [result.record() for result in results])
 
 
 if __name__ == "__main__":
