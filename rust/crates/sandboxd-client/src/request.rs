@@ -102,10 +102,7 @@ impl Request {
 /// Whether forgetting a call must be told to the agent: execs are ended, streams stopped. The other
 /// calls are short, and half of one is never wanted.
 pub(crate) const fn is_cancellable(method: Method) -> bool {
-    matches!(
-        method,
-        Method::ExecRun | Method::ExecAttach | Method::FilesRead | Method::FilesWrite
-    )
+    matches!(method, Method::ExecRun | Method::ExecAttach | Method::FilesRead | Method::FilesWrite)
 }
 
 /// Whether the answer is a stream of items.

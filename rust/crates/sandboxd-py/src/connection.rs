@@ -86,6 +86,10 @@ impl Connection {
         let (this, py) = (slf.get(), slf.py());
         for call in this.link.take_ready() {
             let Some(future) = this.futures().remove(&call) else { continue };
+            // Its task was cancelled: what has arrived of a stream stays for the next one to ask.
+            if is_done(future.bind(py))? {
+                continue;
+            }
             let outcome = match this.link.method(call) {
                 Some(Method::ExecAttach | Method::FilesRead) => this.batch(py, call).transpose(),
                 Some(method) => this.outcome(py, call, method),
@@ -125,12 +129,13 @@ impl Connection {
     }
 }
 
-/// Completes an asyncio future, unless its task was cancelled meanwhile.
+fn is_done(future: &Bound<'_, PyAny>) -> PyResult<bool> {
+    future.call_method0(intern!(future.py(), "done"))?.is_truthy()
+}
+
+/// Completes an asyncio future.
 fn complete(future: &Bound<'_, PyAny>, outcome: PyResult<Py<PyAny>>) -> PyResult<()> {
     let py = future.py();
-    if future.call_method0(intern!(py, "done"))?.is_truthy()? {
-        return Ok(());
-    }
     match outcome {
         Ok(value) => future.call_method1(intern!(py, "set_result"), (value,))?,
         Err(error) => future.call_method1(intern!(py, "set_exception"), (error,))?,
@@ -207,16 +212,16 @@ impl Connection {
         if let Some(future) = future {
             this.futures().insert(call, future);
         }
-        if this.link.is_failed() { Self::deliver(slf)? } else { this.notify(slf)? }
+        if this.link.is_failed() {
+            Self::deliver(slf)?
+        } else {
+            this.notify(slf)?
+        }
         Ok(call)
     }
 
     /// What has arrived of a stream, empty at its end. Nothing yet: `None`, and `future` gets it.
-    fn receive(
-        slf: &Bound<'_, Self>,
-        call: u32,
-        future: Py<PyAny>,
-    ) -> PyResult<Option<Py<PyAny>>> {
+    fn receive(slf: &Bound<'_, Self>, call: u32, future: Py<PyAny>) -> PyResult<Option<Py<PyAny>>> {
         let this = slf.get();
         this.guard()?;
         let batch = this.batch(slf.py(), call)?;

@@ -31,6 +31,7 @@ mod _native {
 
     /// The version of the SDK, of which the agent's must be the same minor release.
     #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python expects")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
     /// Whether the extension was built without optimisation: not to be measured.

@@ -344,9 +344,7 @@ impl Connection {
     /// Whether a call has something to take.
     #[must_use]
     pub fn is_ready(&self, number: u32) -> bool {
-        self.calls
-            .get(&number)
-            .is_none_or(|call| call.outcome.is_some() || !call.items.is_empty())
+        self.calls.get(&number).is_none_or(|call| call.outcome.is_some() || !call.items.is_empty())
     }
 
     /// Whether calls wait for an outcome.

@@ -1,0 +1,23 @@
+"""The SDK: handles of sandboxes, and the way to the agent that has them."""
+
+from sandboxd._native import __version__
+from sandboxd.client._agent_info import agent_info, sandboxes
+from sandboxd.client._files import AsyncFiles
+from sandboxd.client._many import run_many, run_many_async
+from sandboxd.client._process import AsyncProcess
+from sandboxd.client._sandbox import AsyncSandbox
+from sandboxd.client._sync import Files, Process, Sandbox
+
+__all__ = [
+    "AsyncFiles",
+    "AsyncProcess",
+    "AsyncSandbox",
+    "Files",
+    "Process",
+    "Sandbox",
+    "__version__",
+    "agent_info",
+    "run_many",
+    "run_many_async",
+    "sandboxes",
+]

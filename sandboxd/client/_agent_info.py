@@ -1,0 +1,69 @@
+"""What agents say about themselves and their sandboxes, for tools and people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandboxd._native import info_request, list_sandboxes_request
+from sandboxd.client import _settings, _state, _validate
+from sandboxd.client._agent import Agent, current_agent
+from sandboxd.client._blocking import BlockingTransport, drive
+from sandboxd.client._channel import Channel
+from sandboxd.client._results import sandbox_info
+from sandboxd.exceptions import AgentError
+from sandboxd.types import AgentInfo, Capability
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sandboxd.types import SandboxInfo
+
+
+def agent_info() -> AgentInfo:
+    """Return what the agent of this process is and what its host can enforce.
+
+    Starts the agent, if this process has none yet. Blocks.
+
+    Raises:
+        AgentMissingError: If the agent's program is missing.
+        AgentUnreachableError: If the agent does not answer; its last words are quoted.
+        StateUnusableError: If the state folder cannot be used.
+        VersionMismatchError: If the agent is of another minor release.
+    """
+    channel = Channel(BlockingTransport(current_agent()))
+    info = drive(channel.call(info_request()))
+    return AgentInfo(
+        version=info.version,
+        pid=info.pid,
+        capabilities=tuple(Capability(*each) for each in info.capabilities),
+        sandboxes=info.sandboxes,
+        templates=tuple(info.templates),
+    )
+
+
+def sandboxes(*, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
+    """Return the sandboxes of all agents of this user on this machine.
+
+    Starts no agent. One that does not answer is left out: it is ending, or about to be cleaned up.
+    Blocks.
+
+    Args:
+        labels: Only sandboxes that carry all of these. `None`: all.
+
+    Raises:
+        InvalidArgumentError: If `labels` are not text.
+        AgentUnreachableError: If the agent that `SANDBOXD_SOCKET` names does not answer.
+    """
+    request = list_sandboxes_request(_validate.labels(labels), False)  # noqa: FBT003  (positional, as every field)
+    settings = _settings.read()
+    if settings.socket is not None:
+        channel = Channel(BlockingTransport(current_agent()))
+        return [sandbox_info(record) for record in drive(channel.call(request))]
+    found = []
+    for socket in sorted((settings.state / _state.SOCKETS).glob("*.sock")):
+        transport = BlockingTransport(Agent(str(socket), settings))
+        try:
+            found += drive(Channel(transport).call_once(request))
+        except AgentError:
+            continue
+    return [sandbox_info(record) for record in found]

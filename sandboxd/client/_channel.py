@@ -1,0 +1,119 @@
+"""Calls with repair: a broken connection is made again, and only what is safe is sent again.
+
+Safe is what provably did not reach the agent, and what carries an id or an offset of ours, so that
+a second arrival finds the first. Everything else ends in an error that says what is not known.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, TypeVar
+
+from sandboxd._native import NativeError
+from sandboxd.exceptions import (
+    AgentUnreachableError,
+    ConnectionLostError,
+    SandboxLostError,
+    from_native,
+)
+
+if TYPE_CHECKING:
+    from sandboxd._native import Request
+    from sandboxd.client._transport import Transport
+    from sandboxd.exceptions import SandboxError
+
+T = TypeVar("T")
+
+REPAIR_SECONDS = 20.0
+"""How long a broken connection is tried again. Below the time that agents keep the result of a
+finished exec (60 s): after it, sending a run again would run it again."""
+
+_FIRST_PAUSE = 0.005
+_LONGEST_PAUSE = 0.25
+
+
+class Channel:
+    """The calls of one holder to one agent."""
+
+    def __init__(self, transport: Transport) -> None:
+        """Wrap the way to the agent; nothing is sent."""
+        self.transport = transport
+        self.is_bound = False
+        """Whether the agent is known to have had what the calls are about."""
+
+    async def call(self, request: Request[T]) -> T:
+        """Send a call and wait for its reply."""
+        try:
+            return await self.transport.call(request)
+        except NativeError as error:
+            return await self.repaired(request, from_native(error))
+
+    async def call_once(self, request: Request[T]) -> T:
+        """Send a call and wait for its reply, without repair."""
+        try:
+            return await self.transport.call(request)
+        except NativeError as error:
+            raise from_native(error) from None
+
+    async def repaired(self, request: Request[T], error: SandboxError) -> T:
+        """Send a call again until its answer is known, if that is safe after `error`.
+
+        Raises:
+            SandboxError: `error`, or what came of the repair.
+        """
+        repair = Repair(self, repeatable=request.repeatable)
+        while True:
+            await repair.after(error)
+            try:
+                return await self.transport.call(request)
+            except NativeError as again:
+                error = from_native(again)
+
+
+class Repair:
+    """The attempts to repair one call."""
+
+    def __init__(self, channel: Channel, *, repeatable: bool) -> None:
+        """Begin at the first failure."""
+        self._channel = channel
+        self._repeatable = repeatable
+        self._until = time.monotonic() + REPAIR_SECONDS
+        self._pause = 0.0
+        self._lost: ConnectionLostError | None = None
+
+    def succeeded(self) -> None:
+        """Begin anew: the connection works again."""
+        self._until = time.monotonic() + REPAIR_SECONDS
+        self._pause = 0.0
+
+    async def after(self, error: SandboxError) -> None:
+        """Wait until it makes sense to try again.
+
+        Raises:
+            SandboxError: If it never does.
+        """
+        if not isinstance(error, (AgentUnreachableError, ConnectionLostError)):
+            # `from None`: the error that is repaired says nothing about this one.
+            raise error from None
+        if isinstance(error, ConnectionLostError) and error.may_have_run:
+            self._lost = error
+        agent = self._channel.transport.agent
+        if agent.is_dead():
+            raise self._died(error) from None
+        hopeless = self._lost is not None and not self._repeatable
+        if hopeless or time.monotonic() >= self._until:
+            if self._lost is None and isinstance(error, AgentUnreachableError):
+                raise agent.unreachable(error) from None
+            raise self._lost or error from None
+        await self._channel.transport.sleep(self._pause)
+        self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+
+    def _died(self, error: SandboxError) -> SandboxError:
+        never_seen = self._lost is None and not self._channel.is_bound
+        if never_seen and isinstance(error, AgentUnreachableError):
+            return self._channel.transport.agent.unreachable(error)
+        return SandboxLostError(
+            "the agent died, and its sandboxes with it",
+            may_have_run=self._lost is not None,
+            reason="agent_died",
+        )

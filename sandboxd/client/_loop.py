@@ -1,0 +1,192 @@
+"""The way to the agent for asyncio: the socket is on the running loop, there is no thread.
+
+One connection per event loop. The loop's callbacks go straight into the extension, which completes
+the futures; Python code runs only to write when the socket is full, and to keep alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from sandboxd._native import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sandboxd._native import Request
+    from sandboxd.client._agent import Agent
+
+T = TypeVar("T")
+
+
+class LoopConnection:
+    """A connection on one event loop. Knows no loop itself, so that it keeps none alive."""
+
+    __slots__ = ("_keepalive", "_ticking", "native")
+
+    def __init__(self, agent: Agent, loop: asyncio.AbstractEventLoop) -> None:
+        """Connect, and have the loop watch the socket."""
+        settings = agent.settings
+        self.native = Connection(
+            agent.path,
+            keepalive=settings.keepalive,
+            greeting=settings.start_timeout,
+            on_full=_watch_for_room,
+            on_failed=_stop_watching,
+        )
+        self._keepalive = min(settings.keepalive, settings.start_timeout)
+        self._ticking = False
+        loop.add_reader(self.native.fileno(), self.native.on_readable)
+
+    def submit(self, loop: asyncio.AbstractEventLoop, request: Request[Any], future: Any) -> int:
+        """Send a call."""
+        call = self.native.submit(request, future)
+        if not self._ticking:
+            self._ticking = True
+            loop.call_later(self._keepalive, self._tick, loop)
+        return call
+
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep alive while calls wait; a quiet connection has no timer."""
+        self.native.on_tick()
+        self._ticking = self.native.busy
+        if self._ticking:
+            loop.call_later(self._keepalive, self._tick, loop)
+
+
+def _watch_for_room(connection: Connection) -> None:
+    asyncio.get_running_loop().add_writer(connection.fileno(), _write, connection)
+
+
+def _write(connection: Connection) -> None:
+    if connection.on_writable():
+        asyncio.get_running_loop().remove_writer(connection.fileno())
+
+
+def _stop_watching(connection: Connection) -> None:
+    loop = asyncio.get_running_loop()
+    loop.remove_reader(connection.fileno())
+    loop.remove_writer(connection.fileno())
+
+
+class LoopPending(Generic[T]):
+    """A call that was sent from an event loop."""
+
+    __slots__ = ("_call", "_connection", "_future")
+
+    def __init__(self, connection: Connection, call: int, future: asyncio.Future[T]) -> None:
+        """Wrap the future of a call."""
+        self._connection = connection
+        self._call = call
+        self._future = future
+
+    async def result(self) -> T:
+        """See `Pending`."""
+        try:
+            return await self._future
+        except asyncio.CancelledError:
+            self._connection.cancel(self._call)
+            raise
+
+    async def shared(self) -> T:
+        """See `Pending`."""
+        return await asyncio.shield(self._future)
+
+    def watch(self, callback: Callable[[T], object]) -> None:
+        """See `Pending`."""
+
+        def done(future: asyncio.Future[T]) -> None:
+            # Looking at the exception also keeps asyncio from reporting it: the callers do.
+            if not future.cancelled() and future.exception() is None:
+                callback(future.result())
+
+        self._future.add_done_callback(done)
+
+    def cancel(self) -> None:
+        """See `Pending`."""
+        self._future.cancel()
+        self._connection.cancel(self._call)
+
+    def forget(self) -> None:
+        """See `Pending`."""
+        self._connection.forget(self._call)
+
+
+class LoopStream(Generic[T]):
+    """A stream that is read on an event loop."""
+
+    __slots__ = ("_call", "_connection")
+
+    def __init__(self, connection: Connection, call: int) -> None:
+        """Wrap a call."""
+        self._connection = connection
+        self._call = call
+
+    async def receive(self) -> list[T]:
+        """See `Stream`."""
+        future: asyncio.Future[list[T]] = asyncio.get_running_loop().create_future()
+        items = self._connection.receive(self._call, future)
+        return await future if items is None else items
+
+    def close(self) -> None:
+        """See `Stream`."""
+        self._connection.cancel(self._call)
+
+
+class LoopTransport:
+    """See `Transport`."""
+
+    def __init__(self, agent: Agent) -> None:
+        """Name the agent; nothing is sent."""
+        self.agent = agent
+
+    def is_at_hand(self) -> bool:
+        """Whether a loop runs in this thread."""
+        return asyncio._get_running_loop() is not None  # noqa: SLF001  (documented; the public one raises)
+
+    def connection(self) -> Connection:
+        """Return the connection of the running loop."""
+        return self._connected(asyncio.get_running_loop()).native
+
+    async def call(self, request: Request[T]) -> T:
+        """See `Transport`."""
+        loop = asyncio.get_running_loop()
+        connection = self._connected(loop)
+        future: asyncio.Future[T] = loop.create_future()
+        call = connection.submit(loop, request, future)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            connection.native.cancel(call)
+            raise
+
+    def submit(self, request: Request[T]) -> LoopPending[T]:
+        """See `Transport`."""
+        loop = asyncio.get_running_loop()
+        connection = self._connected(loop)
+        future: asyncio.Future[T] = loop.create_future()
+        return LoopPending(connection.native, connection.submit(loop, request, future), future)
+
+    def stream(self, request: Request[T]) -> LoopStream[T]:
+        """See `Transport`."""
+        loop = asyncio.get_running_loop()
+        connection = self._connected(loop)
+        return LoopStream(connection.native, connection.submit(loop, request, None))
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Transport`."""
+        await asyncio.sleep(seconds)
+
+    def _connected(self, loop: asyncio.AbstractEventLoop) -> LoopConnection:
+        loops = self.agent.loops
+        connection = loops.get(loop)
+        if connection is None or connection.native.failed:
+            self.agent.check_owner()
+            # A loop that was closed may not be collected for long; its socket is of no use.
+            for other, old in list(loops.items()):
+                if other.is_closed():
+                    del loops[other]
+                    old.native.close()
+            connection = loops[loop] = LoopConnection(self.agent, loop)
+        return connection

@@ -1,0 +1,201 @@
+"""A running command. Async is the only implementation; `_sync.py` wraps it."""
+
+from __future__ import annotations
+
+import signal as signals
+from typing import TYPE_CHECKING
+
+from sandboxd._native import signal_request, write_stdin_request
+from sandboxd.client import _validate
+from sandboxd.client._output import Kept, OutputReader
+from sandboxd.client._results import exec_result
+from sandboxd.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from sandboxd._native import ExecEnd
+    from sandboxd.client._binding import Binding
+    from sandboxd.types import ExecResult, Output
+
+_STDIN_CHUNK = 1024 * 1024
+"""Bytes of stdin in one call. Far below the longest frame that an agent takes (24 MiB)."""
+
+DEFAULT_MAX_OUTPUT_BYTES = 8 * 1024 * 1024
+"""Bytes kept of each stream where the caller names no other number."""
+
+
+class AsyncProcess:
+    """A command that was started, returned by `AsyncSandbox.start`.
+
+    Iterate over it for its output as it comes:
+
+        async for output in process:
+            print(output.stream, output.data)
+
+    It runs on when this object is dropped, until it ends by itself, is killed, or its sandbox is
+    closed. A broken connection is repaired by reading on from the same offset.
+    """
+
+    def __init__(self, binding: Binding, exec_id: str, pid: int, *, stdin: bool) -> None:
+        """Wrap an exec that was started. Use `AsyncSandbox.start`, not this."""
+        self._binding = binding
+        self._exec_id = exec_id
+        self._pid = pid
+        self._stdin = stdin
+        self._stdin_offset = 0
+        self._reader = OutputReader(binding, exec_id)
+        self._end: ExecEnd | None = None
+
+    def __repr__(self) -> str:
+        """Show what names the process."""
+        return (
+            f"<{type(self).__name__} {self._exec_id!r} in sandbox "
+            f"{self._binding.sandbox_id!r}, pid {self._pid}>"
+        )
+
+    @property
+    def exec_id(self) -> str:
+        """Name of the exec, unique in its sandbox."""
+        return self._exec_id
+
+    @property
+    def pid(self) -> int:
+        """Process number inside the sandbox."""
+        return self._pid
+
+    def __aiter__(self) -> AsyncProcess:
+        """Iterate over output that was not returned yet. For one reader at a time."""
+        return self
+
+    async def __anext__(self) -> Output:
+        """Wait for the next piece of output; ends when the process and its output have ended.
+
+        Cancelling it loses nothing: the next call returns the same piece.
+        """
+        output = await self._reader.next()
+        if output is None:
+            self._end = self._reader.end
+            raise StopAsyncIteration
+        return output
+
+    async def wait(self, *, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES) -> ExecResult:
+        """Wait for the end.
+
+        Output that was iterated over before this call is not in the result; `truncated` speaks of
+        the rest alone. Cancelling the call does not end the process.
+
+        Args:
+            max_output_bytes: Bytes kept of each stream, 0 to 256 MiB: the first and the last
+                half. More is counted, and `truncated` says so.
+
+        Returns:
+            How it ended, and the output that was not iterated over.
+
+        Raises:
+            SandboxLostError: If the infrastructure ended the sandbox.
+            SandboxClosedError: If the sandbox was closed.
+            ExecNotFoundError: If the process ended so long ago that its result is not kept:
+                more than a minute, or a thousand execs.
+            ConnectionLostError: If the connection could not be repaired within 20 seconds.
+        """
+        limit = _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT)
+        kept = {"stdout": Kept(limit), "stderr": Kept(limit)}
+        if self._end is None:
+            reader = self._reader.beside()
+            try:
+                while (output := await reader.next()) is not None:
+                    kept[output.stream].add(output)
+            finally:
+                reader.close()
+            end = reader.end
+        else:
+            end = self._end
+        assert end is not None  # noqa: S101  (a reader returns None only when it knows the end)
+        stdout, stderr = kept["stdout"].value(), kept["stderr"].value()
+        truncated = kept["stdout"].truncated or kept["stderr"].truncated
+        return exec_result(self._exec_id, end, stdout, stderr, truncated=truncated)
+
+    async def write_stdin(self, data: bytes | bytearray | memoryview | str) -> None:
+        """Write to stdin, and wait until the process or the pipe has taken it.
+
+        For one writer at a time. Bytes are written once, even over a broken connection.
+
+        Args:
+            data: Bytes of any length, or text that is encoded as UTF-8.
+
+        Raises:
+            InvalidArgumentError: If the process was started without `stdin=True`.
+            ExecNotFoundError: If the process has ended.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired; a part may be written.
+        """
+        content = _validate.content("data", data)
+        self._check_stdin()
+        for start in range(0, len(content), _STDIN_CHUNK):
+            await self._write(content[start : start + _STDIN_CHUNK], eof=False)
+
+    async def close_stdin(self) -> None:
+        """Say that there is no more stdin. A second time is no error.
+
+        Raises:
+            InvalidArgumentError: If the process was started without `stdin=True`.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired.
+        """
+        self._check_stdin()
+        await self._write(b"", eof=True)
+
+    async def send_signal(self, signal: int) -> bool:
+        """Send a signal to every process of the exec, background children included.
+
+        Args:
+            signal: Number from 1 to 64, or a member of `signal.Signals`.
+
+        Returns:
+            Whether it was delivered; false when the exec had ended before.
+
+        Raises:
+            InvalidArgumentError: If there is no such signal.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection broke; it may have been delivered.
+        """
+        return await self._signal(_validate.signal(signal), cancel=False)
+
+    async def terminate(self) -> bool:
+        """Send SIGTERM to every process of the exec; as `send_signal`."""
+        return await self._signal(signals.SIGTERM, cancel=False)
+
+    async def kill(self) -> bool:
+        """End the exec: every process of it dies, and its cause is `canceled`.
+
+        Processes that left their session or were orphaned die too. Returns when it is over.
+
+        Returns:
+            Whether it did that; false when the exec had ended before.
+
+        Raises:
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired.
+        """
+        return await self._signal(0, cancel=True)
+
+    async def _signal(self, number: int, *, cancel: bool) -> bool:
+        request = signal_request(self._binding.sandbox_id, self._exec_id, number, cancel)
+        return await self._binding.call(request)
+
+    def _check_stdin(self) -> None:
+        if not self._stdin:
+            raise InvalidArgumentError(
+                "the process has no stdin: start it with `stdin=True` to write to it"
+            )
+
+    async def _write(self, data: bytes, *, eof: bool) -> None:
+        target = self._stdin_offset + len(data)
+        while True:
+            request = write_stdin_request(
+                self._binding.sandbox_id, self._exec_id, self._stdin_offset, data, eof
+            )
+            taken = await self._binding.call(request)
+            data = data[taken - self._stdin_offset :]
+            self._stdin_offset = taken
+            if taken >= target:
+                return

@@ -1,0 +1,111 @@
+"""From the agent's replies to the values that callers get."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Literal, cast
+
+from sandboxd.types import (
+    Cause,
+    ExecInfo,
+    ExecResult,
+    FileEntry,
+    Limits,
+    SandboxInfo,
+)
+
+if TYPE_CHECKING:
+    from sandboxd._native import ExecEnd, ExecSummary, FileRecord, RunReply, SandboxRecord
+
+_CAUSES = {cause.value: cause for cause in Cause}
+_TIMES = (Cause.TIMEOUT, Cause.CPU_LIMIT)
+
+
+def run_result(exec_id: str, reply: RunReply) -> ExecResult:
+    """Build the result of a run."""
+    truncated = reply.stdout_head_bytes is not None or reply.stderr_head_bytes is not None
+    return exec_result(exec_id, reply.end, reply.stdout, reply.stderr, truncated=truncated)
+
+
+def exec_result(
+    exec_id: str, end: ExecEnd, stdout: bytes, stderr: bytes, *, truncated: bool
+) -> ExecResult:
+    """Build the result of an exec whose output was collected."""
+    cause = _CAUSES[end.cause]
+    return ExecResult(
+        exec_id=exec_id,
+        cause=cause,
+        exit_code=end.exit_code,
+        signal=end.signal,
+        stdout_bytes=stdout,
+        stderr_bytes=stderr,
+        stdout_total_bytes=end.stdout_total_bytes,
+        stderr_total_bytes=end.stderr_total_bytes,
+        truncated=truncated,
+        duration=end.duration,
+        cpu_time=end.cpu_time,
+        peak_memory=end.peak_memory,
+        limit=_in_unit(cause, end.limit),
+        limit_peak=_in_unit(cause, end.limit_peak),
+    )
+
+
+def exec_info(exec_: ExecSummary) -> ExecInfo:
+    """Build the description of an exec."""
+    end = exec_.end
+    return ExecInfo(
+        exec_id=exec_.exec_id,
+        running=exec_.running,
+        pid=exec_.pid,
+        started_at=_moment(exec_.started_at),
+        cause=None if end is None else _CAUSES[end.cause],
+        exit_code=None if end is None else end.exit_code,
+    )
+
+
+def sandbox_info(record: SandboxRecord) -> SandboxInfo:
+    """Build the description of a sandbox."""
+    memory, pids, cpu_millis, disk, output = record.limits
+    return SandboxInfo(
+        id=record.sandbox_id,
+        template=record.template,
+        state=cast("Literal['starting', 'ready', 'ended']", record.state),
+        launch=cast("Literal['warm', 'cold']", record.launch),
+        limits=Limits(
+            memory=memory,
+            pids=pids,
+            cpus=None if cpu_millis is None else cpu_millis / 1000,
+            disk=disk,
+            output=output,
+        ),
+        id_range=record.id_range,
+        startup=record.startup,
+        created_at=_moment(record.created_at),
+        expires_at=_moment(record.expires_at),
+        running_execs=record.running_execs,
+        labels=record.labels,
+        init_pid=record.init_pid,
+    )
+
+
+def file_entry(record: FileRecord) -> FileEntry:
+    """Build the description of a file."""
+    return FileEntry(
+        name=os.fsdecode(record.name),
+        kind=cast("Literal['file', 'directory', 'symlink', 'other']", record.kind),
+        size=record.size,
+        mode=record.mode,
+        uid=record.uid,
+        gid=record.gid,
+        modified_at=_moment(record.modified_at),
+        target=os.fsdecode(record.target),
+    )
+
+
+def _in_unit(cause: Cause, value: int | None) -> float | int | None:
+    return value / 1e9 if value is not None and cause in _TIMES else value
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, timezone.utc)

@@ -1,0 +1,73 @@
+"""What a handle needs from its way to the agent, so that everything above is written once.
+
+The two ways differ in who waits: `_loop.py` suspends the coroutine, `_blocking.py` blocks the
+thread inside `await`, so that a coroutine over it ends at its first step.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from sandboxd._native import Request
+    from sandboxd.client._agent import Agent
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Pending(Protocol[T]):
+    """A call that was sent."""
+
+    async def result(self) -> T:
+        """Wait for the reply. Cancelling that cancels the call."""
+
+    async def shared(self) -> T:
+        """Wait for the reply beside others. Cancelling that cancels nothing."""
+
+    def watch(self, callback: Callable[[T], object]) -> None:
+        """Have `callback` get the reply as soon as it is here, if this transport can."""
+
+    def cancel(self) -> None:
+        """Cancel the call: an exec is ended, anything else happens unheard."""
+
+    def forget(self) -> None:
+        """Let the call happen unheard."""
+
+
+class Stream(Protocol[T_co]):
+    """A call whose answer is a stream."""
+
+    async def receive(self) -> list[T_co]:
+        """Wait for the next items; an empty list is the end."""
+
+    def close(self) -> None:
+        """Stop the stream."""
+
+
+class Transport(Protocol):
+    """The way to one agent. Errors are the extension's `NativeError`."""
+
+    @property
+    def agent(self) -> Agent:
+        """The agent at the other end."""
+
+    def is_at_hand(self) -> bool:
+        """Whether a call can be sent from here and now."""
+
+    def connection(self) -> Hashable:
+        """Return what names the connection that a call made now would use."""
+
+    async def call(self, request: Request[T]) -> T:
+        """Send a call and wait for its reply. Cancelling that cancels the call."""
+
+    def submit(self, request: Request[T]) -> Pending[T]:
+        """Send a call."""
+
+    def stream(self, request: Request[T]) -> Stream[T]:
+        """Send a call whose answer is a stream."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""

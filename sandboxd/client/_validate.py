@@ -1,0 +1,289 @@
+"""Checks of arguments, before anything is sent.
+
+Pure: values in, values for the wire out, or an `InvalidArgumentError` that names the argument.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from sandboxd.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from sandboxd.types import Command, Limits
+
+ELEMENT_LIMIT = 131_071
+"""Bytes of one argument or one `NAME=value`: Linux takes 32 pages with the final zero byte."""
+
+COMMAND_LIMIT = 6 * 1024 * 1024
+"""Bytes of all arguments and variables: Linux never takes more, whatever the stack limit."""
+
+SHELL_LIMIT = 16 * 1024 * 1024
+"""Bytes of a shell line. Below the longest frame that an agent takes (24 MiB)."""
+
+STDIN_LIMIT = 16 * 1024 * 1024
+"""Bytes of stdin that travel with a run. Below the longest frame, with the command beside it."""
+
+OUTPUT_LIMIT = 256 * 1024 * 1024
+"""Bytes kept of one stream of a run. Both fit into the longest frame that a client takes."""
+
+PATH_LIMIT = 4_095
+"""Bytes of a path: Linux's, without the final zero byte."""
+
+_TIME_LIMIT = 100 * 365 * 86_400
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
+_SIGNALS = 64
+_MODE_LIMIT = 0o7777
+
+
+def nanoseconds(name: str, value: object) -> int | None:
+    """Check a time in seconds; `None` stays `None`."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InvalidArgumentError(f"{name} must be a number of seconds, not {_shown(value)}")
+    if not 0 < value <= _TIME_LIMIT or math.isnan(value):
+        raise InvalidArgumentError(
+            f"{name} must be above 0 and at most {_TIME_LIMIT} seconds, not {_shown(value)}: "
+            "leave it out for no limit"
+        )
+    return max(1, round(value * 1e9))
+
+
+def count(name: str, value: object, minimum: int, maximum: int) -> int:
+    """Check a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidArgumentError(f"{name} must be a whole number, not {_shown(value)}")
+    if not minimum <= value <= maximum:
+        raise InvalidArgumentError(
+            f"{name} must be from {minimum} to {maximum}, not {_shown(value)}"
+        )
+    return value
+
+
+def command(value: Command) -> bytes | list[bytes]:
+    """Check a command: a shell line as bytes, or arguments as a list."""
+    if isinstance(value, str):
+        line = _encoded("command", value)
+        if not line:
+            raise InvalidArgumentError("command must not be empty")
+        if len(line) > SHELL_LIMIT:
+            raise InvalidArgumentError(
+                f"command must be at most {SHELL_LIMIT} bytes, not {len(line)}: "
+                "write it to a file in the sandbox"
+            )
+        return line
+    if isinstance(value, (bytes, bytearray, memoryview)) or not isinstance(value, Sequence):
+        raise InvalidArgumentError(
+            "command must be a str for the shell, or a list of program and arguments, "
+            f"not {_shown(value)}"
+        )
+    argv = [_element(index, element) for index, element in enumerate(value)]
+    if not argv or not argv[0]:
+        raise InvalidArgumentError("command must name a program, and its name must not be empty")
+    total = sum(map(len, argv)) + len(argv)
+    if total > COMMAND_LIMIT:
+        raise InvalidArgumentError(
+            f"command must be at most {COMMAND_LIMIT} bytes in all, not {total}: "
+            "use stdin or a file in the sandbox"
+        )
+    return argv
+
+
+def environment(value: Mapping[str, str | bytes] | None) -> list[tuple[bytes, bytes]]:
+    """Check environment variables."""
+    if not value:
+        return []
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError(f"env must be a mapping of names to values, not {_shown(value)}")
+    variables = []
+    for name, content in value.items():
+        if not isinstance(name, str) or not name or "=" in name:
+            raise InvalidArgumentError(
+                f"env names must be text, not empty and without '=', not {_shown(name)}"
+            )
+        if not isinstance(content, (str, bytes)):
+            raise InvalidArgumentError(f"env {name} must be text or bytes, not {_shown(content)}")
+        pair = (_encoded("env name", name), _encoded(f"env {name}", content))
+        size = len(pair[0]) + 1 + len(pair[1])
+        if size > ELEMENT_LIMIT:
+            raise InvalidArgumentError(
+                f"env {name} must be at most {ELEMENT_LIMIT} bytes with its name, not {size}: "
+                "use a file in the sandbox"
+            )
+        variables.append(pair)
+    total = sum(len(name) + len(content) + 2 for name, content in variables)
+    if total > COMMAND_LIMIT:
+        raise InvalidArgumentError(f"env must be at most {COMMAND_LIMIT} bytes in all, not {total}")
+    return variables
+
+
+def directory(name: str, value: str | bytes | os.PathLike[str] | None) -> bytes:
+    """Check an absolute directory; `None` is empty."""
+    if value is None:
+        return b""
+    checked = path(name, value)
+    if not checked.startswith(b"/"):
+        raise InvalidArgumentError(f"{name} must be an absolute path, not {_shown(value)}")
+    return checked
+
+
+def path(name: str, value: str | bytes | os.PathLike[str]) -> bytes:
+    """Check a path in the sandbox."""
+    if not isinstance(value, (str, bytes, os.PathLike)):
+        raise InvalidArgumentError(f"{name} must be a path, not {_shown(value)}")
+    checked = _encoded(name, os.fspath(value))
+    if not checked:
+        raise InvalidArgumentError(f"{name} must not be empty")
+    if len(checked) > PATH_LIMIT:
+        raise InvalidArgumentError(f"{name} must be at most {PATH_LIMIT} bytes, not {len(checked)}")
+    return checked
+
+
+def user(value: str | None) -> str:
+    """Check a user as `name`, `uid` or `uid:gid`; `None` is empty."""
+    if value is None:
+        return ""
+    if not isinstance(value, str) or not value or "\0" in value or len(value) > 256:  # noqa: PLR2004  (the longest name that Linux tools take)
+        raise InvalidArgumentError(
+            f"user must be a name, a uid or uid:gid as text, not {_shown(value)}"
+        )
+    return _text("user", value)
+
+
+def identifier(name: str, value: str) -> str:
+    """Check an id that the caller chose."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise InvalidArgumentError(
+            f"{name} must be 1 to 64 letters, digits, '_', '.' or '-', not {_shown(value)}"
+        )
+    return value
+
+
+def template(value: str) -> str:
+    """Check the name of a template."""
+    if not isinstance(value, str) or not value or len(value) > PATH_LIMIT:
+        raise InvalidArgumentError(f"template must be a name, not {_shown(value)}")
+    return _text("template", value)
+
+
+def labels(value: Mapping[str, str] | None) -> dict[str, str]:
+    """Check labels."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidArgumentError(f"labels must be a mapping, not {_shown(value)}")
+    for name, content in value.items():
+        if not isinstance(name, str) or not name or not isinstance(content, str):
+            raise InvalidArgumentError(
+                f"labels must be names and values as text, not {_shown((name, content))}"
+            )
+        _text("labels", name + content)
+    return dict(value)
+
+
+def limits(
+    value: Limits | None,
+) -> tuple[int | None, int | None, int | None, int | None, int | None]:
+    """Check limits; the third is in thousandths of a core."""
+    if value is None:
+        return (None, None, None, None, None)
+    cpus = value.cpus
+    if cpus is not None:
+        if isinstance(cpus, bool) or not isinstance(cpus, (int, float)):
+            raise InvalidArgumentError(f"limits.cpus must be a number of cores, not {_shown(cpus)}")
+        if not 0.001 <= cpus <= 1_000_000:  # noqa: PLR2004  (a thousandth; more cores than any machine has)
+            raise InvalidArgumentError(
+                f"limits.cpus must be from 0.001 to 1000000 cores, not {_shown(cpus)}"
+            )
+    return (
+        _optional("limits.memory", value.memory, 2**63 - 1),
+        _optional("limits.pids", value.pids, 2**32 - 1),
+        None if cpus is None else round(cpus * 1000),
+        _optional("limits.disk", value.disk, 2**63 - 1),
+        _optional("limits.output", value.output, 2**63 - 1),
+    )
+
+
+def content(name: str, value: bytes | bytearray | memoryview | str) -> bytes:
+    """Check bytes, or text that becomes UTF-8."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgumentError(f"{name} cannot be encoded as UTF-8: {error}") from None
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    raise InvalidArgumentError(f"{name} must be bytes or text, not {_shown(value)}")
+
+
+def stdin(value: bytes | bytearray | memoryview | str | None) -> bytes | None:
+    """Check the stdin of a run."""
+    if value is None:
+        return None
+    data = content("stdin", value)
+    if len(data) > STDIN_LIMIT:
+        raise InvalidArgumentError(
+            f"stdin must be at most {STDIN_LIMIT} bytes, not {len(data)}: "
+            "use start() and write_stdin(), or a file in the sandbox"
+        )
+    return data
+
+
+def mode(value: int | None) -> int | None:
+    """Check permission bits."""
+    return None if value is None else count("mode", value, 0, _MODE_LIMIT)
+
+
+def signal(value: int) -> int:
+    """Check the number of a signal."""
+    return count("signal", value, 1, _SIGNALS)
+
+
+def _optional(name: str, value: object, maximum: int) -> int | None:
+    return None if value is None else count(name, value, 1, maximum)
+
+
+def _element(index: int, value: object) -> bytes:
+    if not isinstance(value, (str, bytes)):
+        raise InvalidArgumentError(f"command[{index}] must be text or bytes, not {_shown(value)}")
+    element = _encoded(f"command[{index}]", value)
+    if len(element) > ELEMENT_LIMIT:
+        raise InvalidArgumentError(
+            f"command[{index}] must be at most {ELEMENT_LIMIT} bytes, not {len(element)}: "
+            "use stdin or a file in the sandbox"
+        )
+    return element
+
+
+def _encoded(name: str, value: str | bytes) -> bytes:
+    """Encode as file names are, so that what `os.listdir` gave can be passed on."""
+    try:
+        encoded = value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"{name} cannot be encoded as UTF-8: {error}") from None
+    if b"\0" in encoded:
+        raise InvalidArgumentError(f"{name} must not contain a NUL byte")
+    return encoded
+
+
+def _text(name: str, value: str) -> str:
+    """Refuse text that protobuf cannot carry."""
+    if "\0" in value or not value.isprintable():
+        raise InvalidArgumentError(f"{name} must be printable text, not {_shown(value)}")
+    return value
+
+
+def _shown(value: object) -> str:
+    """Show a wrong value, shortened: it may be the caller's megabytes."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001  (a broken repr must not hide the message)
+        text = object.__repr__(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004  (about a line)

@@ -1,0 +1,269 @@
+"""Values that go into calls and come out of them. Units are seconds, bytes, cores and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+__all__ = [
+    "AgentInfo",
+    "Capability",
+    "Cause",
+    "Command",
+    "ExecInfo",
+    "ExecResult",
+    "FileEntry",
+    "Limits",
+    "Output",
+    "SandboxInfo",
+    "Startup",
+    "WriteResult",
+]
+
+Command = str | Sequence[str | bytes]
+"""One line for the sandbox's `sh`, or program and arguments, executed as given."""
+
+
+class Cause(str, Enum):
+    """Why an exec ended, and so whose doing it was. Each member is equal to its text."""
+
+    EXITED = "exited"
+    """The program ended by itself, with any exit code."""
+    SIGNALED = "signaled"
+    """A signal that was not ours killed the program."""
+    TIMEOUT = "timeout"
+    """The `timeout` of the call was over."""
+    CPU_LIMIT = "cpu_limit"
+    """Its CPU time was used up."""
+    MEMORY_LIMIT = "memory_limit"
+    """A process of the sandbox was killed at the memory limit."""
+    PIDS_LIMIT = "pids_limit"
+    """A process could not be started at the process limit."""
+    DISK_LIMIT = "disk_limit"
+    """The sandbox's disk was full and the program failed."""
+    OUTPUT_LIMIT = "output_limit"
+    """It wrote more output than the hard limit allows."""
+    CANCELED = "canceled"
+    """The caller ended it."""
+
+    def __str__(self) -> str:
+        """Return the text alone, as it is on the wire."""
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a sandbox may use. `None` is the template's value.
+
+    A limit that the host cannot enforce is refused with `UnsupportedError`.
+    """
+
+    memory: int | None = None
+    """Bytes of memory of all processes together, files in the sandbox included."""
+    pids: int | None = None
+    """Processes and threads at one time."""
+    cpus: float | None = None
+    """Cores, in thousandths: 0.5 is half of one."""
+    disk: int | None = None
+    """Bytes that the sandbox may write anywhere, `/tmp` and `/dev/shm` included."""
+    output: int | None = None
+    """Bytes of output, both streams together, at which an exec is ended as `output_limit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How an exec ended and what it wrote.
+
+    Only a program that ran has one; failures of the infrastructure are exceptions.
+    """
+
+    exec_id: str
+    """Name of the exec, unique in its sandbox."""
+    cause: Cause
+    """Why it ended."""
+    exit_code: int | None
+    """Present exactly when the main process exited by itself, whatever the cause: 0 to 255."""
+    signal: int | None
+    """Present exactly when a signal killed the main process, whatever the cause."""
+    stdout_bytes: bytes = field(repr=False)
+    """What it wrote to stdout: all of it, or the first and last part if that was too much."""
+    stderr_bytes: bytes = field(repr=False)
+    """What it wrote to stderr, as `stdout_bytes`."""
+    stdout_total_bytes: int
+    """Bytes written to stdout, kept or not."""
+    stderr_total_bytes: int
+    """Bytes written to stderr, kept or not."""
+    truncated: bool
+    """Whether bytes of either stream are missing in the middle."""
+    duration: float
+    """Seconds from its start to its end, measured by the agent."""
+    cpu_time: float
+    """Seconds of CPU used by the main process and the children it waited for."""
+    peak_memory: int
+    """Bytes: the highest resident memory of the main process and the children it waited for."""
+    limit: float | int | None = None
+    """Value of the limit that `cause` names: seconds for a time, bytes, or processes."""
+    limit_peak: float | int | None = None
+    """Highest use seen of that limit, in its unit."""
+    _text: dict[str, str] = field(
+        default_factory=dict, init=False, repr=False, compare=False, hash=False
+    )
+
+    @property
+    def stdout(self) -> str:
+        """`stdout_bytes` as UTF-8 text; invalid bytes are replaced. Decoded on first use."""
+        return self._decoded("stdout", self.stdout_bytes)
+
+    @property
+    def stderr(self) -> str:
+        """`stderr_bytes` as UTF-8 text; invalid bytes are replaced. Decoded on first use."""
+        return self._decoded("stderr", self.stderr_bytes)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program exited by itself with code 0 and met no limit."""
+        return self.exit_code == 0 and self.cause is Cause.EXITED
+
+    def _decoded(self, stream: str, data: bytes) -> str:
+        text = self._text.get(stream)
+        if text is None:
+            text = self._text[stream] = data.decode("utf-8", "replace")
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of what a process wrote, in the order of its stream."""
+
+    stream: Literal["stdout", "stderr"]
+    """Which stream it is from. The order between the two streams is not known exactly."""
+    data: bytes
+    """The bytes, never empty. A character may be cut at either end."""
+    offset: int
+    """Bytes of the stream before it. A jump means that output was not kept in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecInfo:
+    """An exec of a sandbox."""
+
+    exec_id: str
+    """Name of the exec, unique in its sandbox."""
+    running: bool
+    """Whether its main process runs."""
+    pid: int
+    """Process number inside the sandbox."""
+    started_at: datetime
+    """When it started, by the agent's clock."""
+    cause: Cause | None
+    """Why it ended; `None` while it runs."""
+    exit_code: int | None
+    """As in `ExecResult`; `None` while it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Startup:
+    """Where the time went that a sandbox took to start."""
+
+    total: float
+    """Seconds from the claim to the sandbox being ready."""
+    hidden: float
+    """Seconds of `total` during which no call waited."""
+    waited: float
+    """Seconds that the first call waited, as seen by its caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxInfo:
+    """A sandbox as its agent sees it."""
+
+    id: str
+    """Name of the sandbox, unique on its agent."""
+    template: str
+    """What it was made from."""
+    state: Literal["starting", "ready", "ended"]
+    """Where it is in its life."""
+    launch: Literal["warm", "cold"]
+    """Whether it was taken from a pool or made for the claim."""
+    limits: Limits
+    """What is enforced; `None` in a field means no limit."""
+    id_range: int
+    """User ids inside: 65,536, or 1 where the host allows no more."""
+    startup: float
+    """Seconds from the claim's arrival at the agent to the sandbox being ready."""
+    created_at: datetime
+    """When it was claimed, by the agent's clock."""
+    expires_at: datetime
+    """When its lifetime (`ttl`) is over."""
+    running_execs: int
+    """Execs whose main process runs."""
+    labels: Mapping[str, str]
+    """As given at the claim."""
+    init_pid: int
+    """Process number of its first process, seen from the agent; 0 until it is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file, directory or other thing in a sandbox."""
+
+    name: str
+    """Name in its directory; for `stat`, the path as given. Invalid UTF-8 as by `os.fsdecode`."""
+    kind: Literal["file", "directory", "symlink", "other"]
+    """What it is; `other` is a pipe, a socket or a device."""
+    size: int
+    """Bytes of content."""
+    mode: int
+    """Permission bits, set-id and sticky bits included."""
+    uid: int
+    """Owner, inside the sandbox."""
+    gid: int
+    """Group, inside the sandbox."""
+    modified_at: datetime
+    """When its content last changed."""
+    target: str
+    """Where a symlink points; else empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What a file write left behind."""
+
+    size: int
+    """Bytes of the file."""
+    sha256: str
+    """Hash of its content in hexadecimal, computed by the agent as it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """One thing that the agent's host gives or does not give."""
+
+    name: str
+    """Stable name, for example `limit.memory`."""
+    available: bool
+    """Whether it can be used."""
+    detail: str
+    """How it is provided, or what is missing and what would provide it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """What an agent is and what its host can enforce."""
+
+    version: str
+    """Its release."""
+    pid: int
+    """Its process."""
+    capabilities: tuple[Capability, ...]
+    """What the host gives, in a fixed order."""
+    sandboxes: int
+    """Sandboxes it has."""
+    templates: tuple[str, ...]
+    """Names of the templates it offers."""
