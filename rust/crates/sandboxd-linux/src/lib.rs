@@ -14,5 +14,6 @@ pub mod protocol;
 pub mod seccomp;
 pub mod seqpacket;
 pub mod signals;
+pub mod title;
 
 mod syscall;

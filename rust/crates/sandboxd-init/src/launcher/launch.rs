@@ -12,6 +12,7 @@ use sandboxd_linux::process::{collect_child, join_namespace};
 use sandboxd_linux::protocol::{Failure, Launch, Step};
 use sandboxd_linux::seccomp::Filter;
 use sandboxd_linux::seqpacket::Descriptors;
+use sandboxd_linux::title::Title;
 use sandboxd_linux::{mount, process};
 
 use super::namespaces::{Pair, is_root};
@@ -23,6 +24,7 @@ use crate::setup::{self, Layer, Overlay, Plan};
 pub(super) struct Workshop {
     pub(super) stack: Stack,
     pub(super) filter: Filter,
+    pub(super) title: Title,
 }
 
 /// The descriptors of an order.
@@ -64,6 +66,7 @@ impl Workshop {
             host_name: launch.hostname.as_bytes(),
             control: inherited.control.as_fd(),
             filter: &self.filter,
+            title: self.title,
         };
 
         // Namespaces and groups are entered by a child that shares our memory, so that we stay where

@@ -18,6 +18,7 @@ use sandboxd_linux::protocol::{FromLauncher, IdRange, Launch, MAX_PACKET, Step};
 use sandboxd_linux::seccomp::Filter;
 use sandboxd_linux::seqpacket::{self, Received, Wait};
 use sandboxd_linux::signals;
+use sandboxd_linux::title::Title;
 
 use super::Options;
 use super::cleanup::clear_up;
@@ -86,7 +87,11 @@ impl Launcher {
         let launcher = Self {
             socket,
             pool: Pool::new(Ids::new(options.ids), options.pool),
-            workshop: Workshop { stack: Stack::new(STACK_BYTES)?, filter: Filter::new() },
+            workshop: Workshop {
+                stack: Stack::new(STACK_BYTES)?,
+                filter: Filter::new(),
+                title: Title::find()?,
+            },
             running: Vec::new(),
         };
         Ok((launcher, signals))

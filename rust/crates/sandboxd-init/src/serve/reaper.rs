@@ -12,15 +12,28 @@ use std::os::fd::OwnedFd;
 use sandboxd_linux::process::{Ended, collect_any, kill};
 use sandboxd_linux::protocol::MAX_EXECS;
 
-/// An exec whose main process was not collected yet.
+use super::warden::Leash;
+
+/// An exec whose first process was not collected yet.
 #[derive(Debug)]
 pub(super) struct Running {
     pub(super) pid: u32,
     pub(super) exec: u32,
-    /// Our ends of the program's output. Closed after its exit was reported: closed earlier, they
-    /// would wake the agent once more, while the process is still dying.
-    #[expect(dead_code, reason = "held for the sake of its drop")]
-    pub(super) output: [OwnedFd; 2],
+    pub(super) process: Process,
+}
+
+/// What init started for an exec.
+#[derive(Debug)]
+pub(super) enum Process {
+    /// The program itself.
+    Main {
+        /// Our ends of the program's output. Closed after its exit was reported: closed earlier, they
+        /// would wake the agent once more, while the process is still dying.
+        #[expect(dead_code, reason = "held for the sake of its drop")]
+        output: [OwnedFd; 2],
+    },
+    /// A warden, which starts and reports the program.
+    Warden(Leash),
 }
 
 /// The running execs. Never longer than [`MAX_EXECS`], for which there is room from the start.
@@ -45,21 +58,37 @@ impl Reaper {
 
     /// Signals the main process of an exec; one that has ended is left alone.
     pub(super) fn signal(&self, exec: u32, signal: i32) {
-        if let Some(running) = self.running.iter().find(|running| running.exec == exec) {
+        let Some(running) = self.find(exec) else { return };
+        match &running.process {
             // A number that is no signal does nothing: the agent has checked it.
-            let _ = kill(running.pid, signal);
+            Process::Main { .. } => drop(kill(running.pid, signal)),
+            Process::Warden(leash) => leash.signal(signal),
         }
     }
 
-    /// Collects every child that has ended and reports those that are execs.
+    /// Signals every process of an exec that a warden contains.
+    pub(super) fn signal_all(&self, exec: u32, signal: i32) {
+        if let Some(Running { process: Process::Warden(leash), .. }) = self.find(exec) {
+            leash.signal_all(signal);
+        }
+    }
+
+    fn find(&self, exec: u32) -> Option<&Running> {
+        self.running.iter().find(|running| running.exec == exec)
+    }
+
+    /// Collects every child that has ended and reports those execs that have ended with it.
     pub(super) fn reap(&mut self, mut report: impl FnMut(&Running, &Ended)) {
         // An error means that there are no children.
         while let Ok(Some(ended)) = collect_any() {
             let index = self.running.iter().position(|running| running.pid == ended.pid);
             // An adopted orphan has no entry: collecting it is all there is to do.
-            if let Some(index) = index {
-                let running = self.running.swap_remove(index);
-                report(&running, &ended);
+            let Some(index) = index else { continue };
+            let running = self.running.swap_remove(index);
+            match &running.process {
+                // It reports the program's end itself, unless it was killed before.
+                Process::Warden(leash) if leash.has_reported() => {}
+                _ => report(&running, &ended),
             }
         }
     }

@@ -6,11 +6,12 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sandboxd_linux::memory::Region;
-use sandboxd_linux::protocol::{ExecView, Failure, FromInit, MAX_PACKET, Step, ToInitView};
+use sandboxd_linux::protocol::{ExecView, FromInit, MAX_PACKET, Step, ToInitView};
 use sandboxd_linux::seqpacket::{self, Descriptors, Wait};
 use sandboxd_linux::signals;
 
-use super::reaper::Reaper;
+use super::reaper::{Process, Reaper};
+use super::report::{exited, send};
 use super::start::Starter;
 use crate::failure::failure;
 
@@ -83,8 +84,12 @@ impl Init {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         match order {
             ToInitView::Exec(order) => self.start(&order, &mut descriptors),
-            ToInitView::Signal { exec, signal } | ToInitView::SignalAll { exec, signal } => {
+            ToInitView::Signal { exec, signal } => {
                 self.reaper.signal(exec, signal);
+                Ok(())
+            }
+            ToInitView::SignalAll { exec, signal } => {
+                self.reaper.signal_all(exec, signal);
                 Ok(())
             }
         }
@@ -95,19 +100,17 @@ impl Init {
         let started = if self.reaper.is_full() {
             Err(failure(Step::Table, &io::Error::from_raw_os_error(libc::EAGAIN), ""))
         } else {
-            self.starter.start(order, descriptors)
+            self.starter.start(&self.control, order, descriptors)
         };
         match started {
             Ok(running) => {
                 let pid = running.pid;
+                // A warden says so itself, with the pid of the program.
+                let tell = order.want_started && matches!(running.process, Process::Main { .. });
                 self.reaper.add(running);
-                if order.want_started {
-                    self.send(&FromInit::Started { exec, pid })
-                } else {
-                    Ok(())
-                }
+                if tell { send(&self.control, &FromInit::Started { exec, pid }) } else { Ok(()) }
             }
-            Err(failure) => self.send_failure(exec, failure),
+            Err(failure) => send(&self.control, &FromInit::StartFailed { exec, failure }),
         }
     }
 
@@ -115,29 +118,10 @@ impl Init {
         let control = &self.control;
         let mut sent = Ok(());
         self.reaper.reap(|running, ended| {
-            let report = FromInit::Exited {
-                exec: running.exec,
-                status: ended.status,
-                cpu_nanos: ended.cpu_nanos,
-                peak_kib: ended.peak_kib,
-            };
             if sent.is_ok() {
-                sent = send(control, &report);
+                sent = send(control, &exited(running.exec, ended));
             }
         });
         sent
     }
-
-    fn send_failure(&self, exec: u32, failure: Failure) -> io::Result<()> {
-        self.send(&FromInit::StartFailed { exec, failure })
-    }
-
-    fn send(&self, report: &FromInit) -> io::Result<()> {
-        send(&self.control, report)
-    }
-}
-
-fn send(control: &OwnedFd, report: &FromInit) -> io::Result<()> {
-    // The agent always reads; if it is gone there is nobody to serve.
-    seqpacket::send(control, &report.encode(), &[], Wait::Forever)
 }

@@ -8,11 +8,12 @@ use sandboxd_linux::clone::{self, Options, Stack};
 use sandboxd_linux::memory::Region;
 use sandboxd_linux::process::collect_child;
 use sandboxd_linux::protocol::{Containment, ExecView, Failure, Step};
-use sandboxd_linux::seqpacket::Descriptors;
+use sandboxd_linux::seqpacket::{self, Descriptors};
 
 use super::payload::Pointers;
 use super::program::{Program, Stopped};
-use super::reaper::Running;
+use super::reaper::{Process, Running};
+use super::warden::{Leash, Warden};
 use crate::failure::{At as _, failure};
 
 /// Room for the frames of a child before its exec: a path and little else.
@@ -63,8 +64,29 @@ impl Starter {
         })
     }
 
-    /// Starts a program. When this returns the child has become it.
+    /// Starts an exec: its program, or a warden that will.
     pub(super) fn start(
+        &mut self,
+        control: &OwnedFd,
+        order: &ExecView<'_>,
+        descriptors: &mut Descriptors,
+    ) -> Result<Running, Failure> {
+        if order.containment != Containment::Subreaper {
+            return self.start_program(order, descriptors);
+        }
+        let (ours, theirs) = seqpacket::pair().at(Step::Fork)?;
+        // SAFETY: init has one thread.
+        match unsafe { clone::fork(Options::default()) }.at(Step::Fork)? {
+            Some(pid) => {
+                let process = Process::Warden(Leash::new(ours));
+                Ok(Running { pid, exec: order.exec, process })
+            }
+            None => Warden { control, leash: theirs }.run(self, order, descriptors),
+        }
+    }
+
+    /// Starts a program. When this returns the child has become it.
+    pub(super) fn start_program(
         &mut self,
         order: &ExecView<'_>,
         descriptors: &mut Descriptors,
@@ -111,7 +133,7 @@ impl Starter {
             let _ = collect_child(pid);
             return Err(failure(step, &io::Error::from_raw_os_error(errno), ""));
         }
-        let output = [inherited.stdout, inherited.stderr];
-        Ok(Running { pid, exec: order.exec, output })
+        let process = Process::Main { output: [inherited.stdout, inherited.stderr] };
+        Ok(Running { pid, exec: order.exec, process })
     }
 }

@@ -28,6 +28,8 @@ pub(super) fn assume(plan: &Plan<'_>) -> Result<(), Failure> {
     // Our own session: a signal from the launcher's terminal is not for us.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"sandboxd-init");
+    // SAFETY: init has the launcher's memory, and the launcher has read its arguments.
+    unsafe { plan.title.set(b"sandboxd-init") };
     signals::block(&[libc::SIGCHLD]);
     umask(rustix::fs::Mode::from_raw_mode(0o022));
     if !plan.cpus.is_empty() {

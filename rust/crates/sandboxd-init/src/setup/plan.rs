@@ -5,6 +5,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use sandboxd_linux::protocol::IdRange;
 use sandboxd_linux::seccomp::Filter;
+use sandboxd_linux::title::Title;
 
 /// A read-only directory beneath an overlay.
 #[derive(Debug)]
@@ -35,4 +36,6 @@ pub(crate) struct Plan<'a> {
     pub(crate) host_name: &'a [u8],
     pub(crate) control: BorrowedFd<'a>,
     pub(crate) filter: &'a Filter,
+    /// Where the launcher's command line is, which names paths of the host.
+    pub(crate) title: Title,
 }

@@ -389,7 +389,7 @@ fn make_skeleton(folder: &Path) {
             symlink(target, folder.join(name)).unwrap();
         }
     }
-    let passwd = "root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home:/bin/sh\n";
+    let passwd = "root:*:0:0:root:/root:/bin/sh\nuser:*:1000:1000::/home:/bin/sh\n";
     fs::write(folder.join("etc/passwd"), passwd).unwrap();
     fs::write(folder.join("etc/group"), "root:x:0:\ntty:x:5:\nuser:x:1000:\n").unwrap();
     let libraries = ["ld.so.cache", "pam.d", "login.defs", "security"];

@@ -1,0 +1,111 @@
+//! The processes below a warden, found in `/proc`.
+//!
+//! A pid in a list may have come to mean another process. So each is opened first and signalled
+//! only if it still is what was listed, by its start time.
+
+use std::fs;
+use std::process;
+
+use sandboxd_linux::pidfd;
+
+/// Passes over processes that keep multiplying while they are stopped. Each halves a fork bomb at
+/// least; what is left after them is met by the next round.
+const STOP_PASSES: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    pid: u32,
+    parent: u32,
+    start_time: u64,
+}
+
+/// Signals every process below this one.
+pub(super) fn signal(signal: i32) {
+    for entry in below(process::id(), &list()) {
+        send(&entry, signal);
+    }
+}
+
+/// Kills every process below this one. All are stopped first, since a running one could have had a
+/// child that was not seen.
+pub(super) fn kill_all() {
+    let mut stopped: Vec<Entry> = Vec::new();
+    for _ in 0..STOP_PASSES {
+        let found = below(process::id(), &list());
+        let mut news = found.iter().filter(|entry| !stopped.contains(entry)).peekable();
+        if news.peek().is_none() {
+            break;
+        }
+        news.for_each(|entry| send(entry, libc::SIGSTOP));
+        stopped = found;
+    }
+    signal(libc::SIGKILL);
+}
+
+fn send(entry: &Entry, signal: i32) {
+    let Ok(process) = pidfd::open(entry.pid) else { return };
+    let same = read(entry.pid).is_some_and(|now| now.start_time == entry.start_time);
+    if same {
+        let _ = pidfd::send_signal(process, signal);
+    }
+}
+
+fn list() -> Vec<Entry> {
+    let Ok(folder) = fs::read_dir("/proc") else { return Vec::new() };
+    let names = folder.filter_map(Result::ok).map(|entry| entry.file_name());
+    names.filter_map(|name| read(name.to_str()?.parse().ok()?)).collect()
+}
+
+fn read(pid: u32) -> Option<Entry> {
+    parse(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse(pid: u32, stat: &[u8]) -> Option<Entry> {
+    // The second field is a name in parentheses and may itself hold anything.
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    let fields = std::str::from_utf8(&stat[end + 1..]).ok()?;
+    let mut fields = fields.split_ascii_whitespace();
+    let parent = fields.nth(1)?.parse().ok()?;
+    let start_time = fields.nth(17)?.parse().ok()?;
+    Some(Entry { pid, parent, start_time })
+}
+
+/// Those that descend from `root`.
+fn below(root: u32, all: &[Entry]) -> Vec<Entry> {
+    let mut found: Vec<Entry> = Vec::new();
+    let mut parents = vec![root];
+    while let Some(parent) = parents.pop() {
+        for entry in all.iter().filter(|entry| entry.parent == parent) {
+            // Lists are not made in an instant: a pid that was used twice must not lead in circles.
+            if entry.pid != root && !found.iter().any(|known| known.pid == entry.pid) {
+                found.push(*entry);
+                parents.push(entry.pid);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn entry(pid: u32, parent: u32) -> Entry {
+        Entry { pid, parent, start_time: 0 }
+    }
+
+    #[test]
+    fn only_descendants_are_found_and_circles_end() {
+        let all = [entry(1, 0), entry(2, 1), entry(3, 2), entry(4, 3), entry(5, 1), entry(2, 4)];
+        let mut pids: Vec<u32> = below(2, &all).iter().map(|entry| entry.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [3, 4]);
+    }
+
+    #[test]
+    fn a_hostile_name_does_not_move_the_fields() {
+        let stat = b"7 (\xff) 1 (c) R 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1";
+        let expected = Entry { pid: 7, parent: 3, start_time: 123_456 };
+        assert_eq!(parse(7, stat), Some(expected));
+    }
+}
