@@ -123,7 +123,7 @@ async def f4_the_longest_argument_runs_and_a_longer_one_is_named_before_the_star
         result = await sandbox.run("echo ${#A}", env=entry)
         expect_equal("the length that arrived", result.stdout, f"{LONGEST_STRING - 2}\n")
         too_long = sandbox.run(["sh", "-c", "touch /tmp/ran", longest + "x"])
-        error = await expect_raises(InvalidArgumentError, too_long, names="3")
+        error = await expect_raises(InvalidArgumentError, too_long, names="command[3]")
         expect("131072" in str(error) or "131071" in str(error), f"{error} names no limit")
         too_long = sandbox.run("touch /tmp/ran", env={"ENTRY": "x" * LONGEST_STRING})
         await expect_raises(InvalidArgumentError, too_long, names="ENTRY")

@@ -53,13 +53,13 @@ def test_an_unknown_template_is_named(agent: AgentProbe) -> None:
 BAD_COMMANDS: dict[str, tuple[Any, str]] = {
     "an empty line": ("", "command"),
     "an empty list": ([], "command"),
-    "an empty program name": ([""], "argv"),
+    "an empty program name": ([""], "command"),
     "a NUL in a line": ("touch /tmp/ran; echo \0", "NUL"),
     "a NUL in an argument": (["touch", "/tmp/ran", "a\0b"], "NUL"),
-    "an argument beyond the kernel's limit": (["touch", "/tmp/ran", "x" * TOO_LONG], "argv[2]"),
-    "arguments that are too many": (["touch", "/tmp/ran", *["x" * 1000] * 10_000], "argv"),
+    "an argument beyond the kernel's limit": (["touch", "/tmp/ran", "x" * TOO_LONG], "command[2]"),
+    "arguments that are too many": (["touch", "/tmp/ran", *["x" * 1000] * 10_000], "command"),
     "a number as a command": (7, "command"),
-    "a number as an argument": (["touch", "/tmp/ran", 7], "argv[2]"),
+    "a number as an argument": (["touch", "/tmp/ran", 7], "command[2]"),
     "a dictionary as a command": ({"touch": "/tmp/ran"}, "command"),
 }
 
