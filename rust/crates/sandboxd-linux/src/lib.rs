@@ -3,6 +3,7 @@
 pub mod capabilities;
 pub mod cgroup;
 pub mod clone;
+pub mod fsids;
 pub mod inherit;
 pub mod launcher;
 pub mod memory;
