@@ -1,0 +1,161 @@
+//! The agent: everything that calls act on, and how it begins and ends.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use sandboxd_linux::cgroup::Cgroups;
+use sandboxd_linux::launcher::{IdSlots, LauncherConfig};
+use sandboxd_proto::{CallError, ErrorCode};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use crate::call::Answer;
+use crate::capabilities::Capabilities;
+use crate::launcher::Launcher;
+use crate::lock::lock;
+use crate::sandboxes::{Cpus, Sandbox, SandboxTable, keep, watch_deadlines};
+use crate::state::StateFolder;
+use crate::templates::Templates;
+
+/// Sandboxes that an agent can have at once, and so the ranges of ids that it hands out.
+const MAX_SANDBOXES: u32 = 4_096;
+
+/// Host ids of the first agent's sandboxes: above what systemd and container engines hand out by
+/// default (up to 2²⁴ and some), as an agent's ids are no one else's.
+const FIRST_ID: u32 = 1 << 28;
+
+/// Blocks of ids for agents on one machine, of [`MAX_SANDBOXES`] × 65,536 ids each. As many as fit
+/// below 2³²; two agents share one only if more run than that, or their pids fall together.
+const ID_BLOCKS: u32 = 14;
+
+/// Pairs of user and network namespaces that the launcher keeps ready.
+const NAMESPACE_POOL: u32 = 32;
+
+/// How long the end of all sandboxes may take.
+const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What an agent is started with.
+#[derive(Debug)]
+pub(crate) struct AgentConfig {
+    pub(crate) state: StateFolder,
+    pub(crate) templates: Templates,
+    pub(crate) capabilities: Capabilities,
+    /// The agent's own trees, in which sandboxes get theirs.
+    pub(crate) cgroups: Cgroups,
+    /// The `sandboxd-init` binary.
+    pub(crate) init: PathBuf,
+}
+
+/// Why an agent could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error("cannot start the launcher {}", program.display())]
+    Launcher { program: PathBuf, source: std::io::Error },
+}
+
+/// A running agent. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Agent {
+    host: Arc<Host>,
+    deadlines: UnboundedSender<Arc<Sandbox>>,
+}
+
+/// What sandboxes are made with and listed in.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) launcher: Launcher,
+    pub(crate) cgroups: Cgroups,
+    pub(crate) mount_point: PathBuf,
+    pub(crate) templates: Templates,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) cpus: Cpus,
+    pub(crate) table: Mutex<SandboxTable<Arc<Sandbox>>>,
+    pub(crate) next_number: AtomicU32,
+    /// `None` once the agent ends: no sandbox begins then.
+    keepers: Mutex<Option<Keepers>>,
+}
+
+/// Counts the tasks that keep sandboxes: each holds a receiver.
+type Keepers = watch::Sender<()>;
+
+impl Agent {
+    /// Starts the launcher and what else runs beside calls. Needs a runtime around it.
+    ///
+    /// # Errors
+    ///
+    /// If the launcher cannot be started.
+    pub(crate) fn start(config: AgentConfig) -> Result<Self, StartError> {
+        let AgentConfig { state, templates, capabilities, cgroups, init } = config;
+        let launcher = LauncherConfig {
+            program: init.clone(),
+            ids: id_slots(capabilities.id_count()),
+            pool: NAMESPACE_POOL,
+            cgroups: cgroups.trees(),
+            state: Some(state.own().to_owned()),
+        };
+        let launcher = Launcher::start(&launcher)
+            .map_err(|source| StartError::Launcher { program: init, source })?;
+        let host = Arc::new(Host {
+            launcher,
+            cgroups,
+            mount_point: state.mount_point().to_owned(),
+            templates,
+            capabilities,
+            cpus: Cpus::of_this_process(),
+            table: Mutex::new(SandboxTable::new(MAX_SANDBOXES as usize)),
+            next_number: AtomicU32::new(0),
+            keepers: Mutex::new(Some(watch::Sender::new(()))),
+        });
+        let (deadlines, arrivals) = unbounded_channel();
+        tokio::spawn(watch_deadlines(Arc::clone(&host), arrivals));
+        Ok(Self { host, deadlines })
+    }
+
+    pub(crate) fn host(&self) -> &Arc<Host> {
+        &self.host
+    }
+
+    /// Begins a sandbox that was entered into the table.
+    ///
+    /// # Errors
+    ///
+    /// If the agent ends.
+    pub(crate) fn begin(&self, sandbox: &Arc<Sandbox>) -> Answer<()> {
+        let Some(keeper) = lock(&self.host.keepers).as_ref().map(watch::Sender::subscribe) else {
+            return Err(CallError::new(ErrorCode::AgentUnreachable, "agent is ending"));
+        };
+        let kept = keep(Arc::clone(sandbox), Arc::clone(&self.host));
+        tokio::spawn(async move {
+            kept.await;
+            drop(keeper);
+        });
+        // The other end lives as long as this agent does.
+        let _ = self.deadlines.send(Arc::clone(sandbox));
+        Ok(())
+    }
+
+    /// Ends every sandbox, the launcher, and removes all cgroups. Calls under way end with an error.
+    pub(crate) async fn shut_down(&self) {
+        let keepers = lock(&self.host.keepers).take();
+        let sandboxes: Vec<_> = lock(&self.host.table).live().map(Arc::clone).collect();
+        for sandbox in sandboxes {
+            sandbox.end(sandbox.lost_error("agent_ended"));
+        }
+        if let Some(keepers) = keepers
+            && tokio::time::timeout(END_TIMEOUT, keepers.closed()).await.is_err()
+        {
+            tracing::error!("some sandboxes do not end: the launcher ends them");
+        }
+        self.host.launcher.shut_down().await;
+        if let Err(error) = self.host.cgroups.remove() {
+            tracing::error!(%error, "cgroups are left behind");
+        }
+    }
+}
+
+fn id_slots(count: u32) -> IdSlots {
+    let block = std::process::id() % ID_BLOCKS;
+    IdSlots { first: FIRST_ID + block * (MAX_SANDBOXES << 16), count, slots: MAX_SANDBOXES }
+}

@@ -1,0 +1,140 @@
+//! Why an exec ended: decided once, from what was measured.
+
+use std::time::Duration;
+
+use sandboxd_proto::v1::Cause;
+
+/// Why the agent ended an exec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndedBy {
+    Timeout(Duration),
+    /// More output than this.
+    OutputLimit(u64),
+    Cancel,
+}
+
+/// How the main process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Code(u32),
+    Signal(u32),
+}
+
+impl Exit {
+    /// Reads a status of `wait(2)` of a process that is no more.
+    pub(crate) const fn from_wait_status(status: i32) -> Self {
+        let [low, code, ..] = status.to_le_bytes();
+        // The highest bit says that a core was dumped.
+        match low & 0x7f {
+            0 => Self::Code(code as u32),
+            signal => Self::Signal(signal as u32),
+        }
+    }
+}
+
+/// A limit that was met: its value, and the highest use seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hit {
+    pub(crate) limit: u64,
+    pub(crate) peak: u64,
+}
+
+/// What was measured around an exec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Facts {
+    pub(crate) exit: Exit,
+    pub(crate) ended_by: Option<EndedBy>,
+    pub(crate) duration: Duration,
+    /// Both streams together.
+    pub(crate) output: u64,
+    /// The kernel killed a process for memory during this exec.
+    pub(crate) memory: Option<Hit>,
+    /// The kernel refused a process during this exec.
+    pub(crate) pids: Option<Hit>,
+    /// No block was free at the end of this exec.
+    pub(crate) disk: Option<Hit>,
+}
+
+/// The cause, with the limit if it is one.
+pub(crate) fn cause(facts: &Facts) -> (Cause, Option<Hit>) {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    match facts.ended_by {
+        Some(EndedBy::Timeout(limit)) => {
+            let hit = Hit { limit: nanoseconds(limit), peak: nanoseconds(facts.duration) };
+            return (Cause::Timeout, Some(hit));
+        }
+        Some(EndedBy::OutputLimit(limit)) => {
+            return (Cause::OutputLimit, Some(Hit { limit, peak: facts.output }));
+        }
+        Some(EndedBy::Cancel) => return (Cause::Canceled, None),
+        None => {}
+    }
+    let limits = [
+        (Cause::MemoryLimit, facts.memory),
+        (Cause::PidsLimit, facts.pids),
+        (Cause::DiskLimit, facts.disk),
+    ];
+    if let Some((cause, hit)) = limits.into_iter().find(|(_, hit)| hit.is_some()) {
+        return (cause, hit);
+    }
+    match facts.exit {
+        Exit::Code(_) => (Cause::Exited, None),
+        Exit::Signal(_) => (Cause::Signaled, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FACTS: Facts = Facts {
+        exit: Exit::Code(0),
+        ended_by: None,
+        duration: Duration::from_secs(3),
+        output: 7,
+        memory: None,
+        pids: None,
+        disk: None,
+    };
+    const HIT: Hit = Hit { limit: 10, peak: 9 };
+
+    #[test]
+    fn t13_wait_statuses_are_read_as_the_kernel_writes_them() {
+        assert_eq!(Exit::from_wait_status(0), Exit::Code(0));
+        assert_eq!(Exit::from_wait_status(7 << 8), Exit::Code(7));
+        assert_eq!(Exit::from_wait_status(255 << 8), Exit::Code(255));
+        assert_eq!(Exit::from_wait_status(9), Exit::Signal(9));
+        assert_eq!(Exit::from_wait_status(11 | 0x80), Exit::Signal(11));
+        assert_eq!(Exit::from_wait_status(64), Exit::Signal(64));
+    }
+
+    #[test]
+    fn an_exit_of_its_own_is_no_limit_whatever_the_number() {
+        for code in [0, 1, 124, 137, 255] {
+            let facts = Facts { exit: Exit::Code(code), ..FACTS };
+            assert_eq!(cause(&facts), (Cause::Exited, None));
+        }
+        let facts = Facts { exit: Exit::Signal(9), ..FACTS };
+        assert_eq!(cause(&facts), (Cause::Signaled, None));
+    }
+
+    #[test]
+    fn what_the_agent_did_comes_before_what_the_kernel_did() {
+        let ended_by = Some(EndedBy::Timeout(Duration::from_secs(2)));
+        let facts = Facts { ended_by, memory: Some(HIT), exit: Exit::Signal(9), ..FACTS };
+        let hit = Hit { limit: 2_000_000_000, peak: 3_000_000_000 };
+        assert_eq!(cause(&facts), (Cause::Timeout, Some(hit)));
+        let facts = Facts { ended_by: Some(EndedBy::Cancel), pids: Some(HIT), ..FACTS };
+        assert_eq!(cause(&facts), (Cause::Canceled, None));
+        let facts = Facts { ended_by: Some(EndedBy::OutputLimit(5)), ..FACTS };
+        assert_eq!(cause(&facts), (Cause::OutputLimit, Some(Hit { limit: 5, peak: 7 })));
+    }
+
+    #[test]
+    fn of_several_limits_memory_comes_first_and_disk_last() {
+        let all = Facts { memory: Some(HIT), pids: Some(HIT), disk: Some(HIT), ..FACTS };
+        assert_eq!(cause(&all).0, Cause::MemoryLimit);
+        assert_eq!(cause(&Facts { memory: None, ..all }).0, Cause::PidsLimit);
+        assert_eq!(cause(&Facts { memory: None, pids: None, ..all }).0, Cause::DiskLimit);
+    }
+}

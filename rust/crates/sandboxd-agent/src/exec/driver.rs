@@ -1,0 +1,353 @@
+//! The one who reads the pipes of an exec, enforces its limits and decides its end.
+//!
+//! An exec ends in one of two ways. It exits: init's report arrives, what the pipes hold at that
+//! moment is taken, and background children live on. Or it is ended, by timeout, cancel or limit:
+//! everything in its leaf is killed, and then the same.
+
+use std::future::poll_fn;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use sandboxd_linux::cgroup::Counters;
+use sandboxd_linux::protocol::ToInit;
+use tokio::io::unix::AsyncFd;
+use tokio::time::Sleep;
+
+use super::cause::EndedBy;
+use super::entry::{Exec, ExecState, Report};
+use super::finish::{self, Measured};
+use crate::lock::lock;
+use crate::sandboxes::{Enclosure, Sandbox};
+use crate::watch;
+
+/// Bytes asked of a pipe at once: what it usually holds.
+const READ_SIZE: usize = 64 * 1024;
+
+/// Reads of one pipe before others get their turn.
+const READS_PER_TURN: usize = 16;
+
+/// How long killed processes may take to be gone: they have to give their memory back. Longer only
+/// in an uninterruptible wait, and then the sandbox is given up.
+pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a killed leaf is looked at until it is empty.
+const LEAF_LOOK: Duration = Duration::from_micros(500);
+
+/// SIGKILL.
+const KILL: i32 = 9;
+
+/// What an exec was started with.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    pub(crate) sandbox: Arc<Sandbox>,
+    pub(crate) enclosure: Arc<Enclosure>,
+    pub(crate) exec: Arc<Exec>,
+    /// Our ends of the pipes; `None` after their end.
+    pub(crate) outputs: [Option<AsyncFd<OwnedFd>>; 2],
+    pub(crate) stdin: Option<StdinPipe>,
+    pub(crate) started: Instant,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) output_limit: Option<u64>,
+    /// What the kernel had counted when it started.
+    pub(crate) counters: Counters,
+    /// Other execs ran beside it.
+    pub(crate) overlapped: bool,
+}
+
+/// Our end of a standard input.
+#[derive(Debug)]
+pub(crate) enum StdinPipe {
+    /// Has always had room so far.
+    Unwatched(OwnedFd),
+    Watched(AsyncFd<OwnedFd>),
+}
+
+/// Why the driver stops waiting.
+enum Event {
+    Report(Report),
+    Lost,
+    End(EndedBy),
+    /// The current deadline has passed.
+    Deadline,
+}
+
+impl Driver {
+    /// Drives the exec to its end. What takes time and nobody waits for is left to a task.
+    pub(crate) async fn run(mut self) {
+        let deadline = self.timeout.map(|timeout| Box::pin(tokio::time::sleep(timeout)));
+        let event = match self.next_event(deadline, true).await {
+            Event::Deadline => Event::End(EndedBy::Timeout(self.timeout.unwrap_or_default())),
+            other => other,
+        };
+        let (event, ended_by) = match event {
+            Event::End(ended_by) => (self.end().await, Some(ended_by)),
+            other => (other, None),
+        };
+        match event {
+            Event::Report(report) => {
+                self.drain();
+                self.settle(report, ended_by);
+            }
+            _ => finish::lost(&self.sandbox, &self.exec),
+        }
+        tokio::spawn(self.clean_up(ended_by.is_some()));
+    }
+
+    /// Kills everything and waits until it is gone.
+    async fn end(&mut self) -> Event {
+        self.kill();
+        let patience = Box::pin(tokio::time::sleep(KILL_PATIENCE));
+        let event = self.next_event(Some(patience), false).await;
+        match event {
+            Event::Report(_) if self.wait_until_empty().await => event,
+            Event::Lost => event,
+            _ => {
+                self.sandbox.give_up("a killed process does not end");
+                Event::Lost
+            }
+        }
+    }
+
+    fn kill(&self) {
+        let mut state = lock(&self.exec.state);
+        match &mut state.leaf {
+            Some(leaf) => {
+                if let Err(error) = leaf.kill() {
+                    tracing::warn!(sandbox_id = %self.sandbox.id, %error, "cannot kill a leaf");
+                }
+            }
+            None => {
+                let order = ToInit::SignalAll { exec: self.exec.number, signal: KILL };
+                // An init that is gone has taken everything with it.
+                let _ = self.enclosure.init.send(&order.encode(), &[]);
+            }
+        }
+    }
+
+    /// Waits until no process of a killed exec is left.
+    async fn wait_until_empty(&self) -> bool {
+        let deadline = Instant::now() + KILL_PATIENCE;
+        loop {
+            // A leaf that cannot be read is gone, and so are the processes in it.
+            let populated = lock(&self.exec.state)
+                .leaf
+                .as_ref()
+                .is_some_and(|leaf| leaf.is_populated().unwrap_or(false));
+            if !populated {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            tokio::time::sleep(LEAF_LOOK).await;
+        }
+    }
+
+    /// Moves bytes until something happens. Unless `limited`, it runs only to be killed.
+    async fn next_event(&mut self, deadline: Option<Pin<Box<Sleep>>>, limited: bool) -> Event {
+        let mut deadline = deadline;
+        let mut patience: Option<Pin<Box<Sleep>>> = None;
+        poll_fn(|context| {
+            let exec = Arc::clone(&self.exec);
+            let mut state = lock(&exec.state);
+            if !state.driver.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+                state.driver = Some(context.waker().clone());
+            }
+            if let Some(report) = state.report.take() {
+                return Poll::Ready(Event::Report(report));
+            }
+            if state.lost.is_some() {
+                return Poll::Ready(Event::Lost);
+            }
+            if state.canceled && limited {
+                return Poll::Ready(Event::End(EndedBy::Cancel));
+            }
+            let mut news = false;
+            state.held_back = false;
+            for stream in [0, 1] {
+                news |= self.read(&mut state, stream, context, limited);
+            }
+            if news {
+                state.readers.wake();
+            }
+            if let Some(limit) = self.output_limit.filter(|_| limited) {
+                let (stdout, stderr) = state.totals();
+                if stdout + stderr > limit {
+                    return Poll::Ready(Event::End(EndedBy::OutputLimit(limit)));
+                }
+            }
+            self.write_stdin(&mut state, context);
+            if state.held_back {
+                // Nobody else may wake the driver when the time for readers to come is over.
+                let until = state.readers.patience_ends();
+                if until > Instant::now() {
+                    let timer = patience.insert(Box::pin(tokio::time::sleep_until(until.into())));
+                    if timer.as_mut().poll(context).is_ready() {
+                        context.waker().wake_by_ref();
+                    }
+                }
+            }
+            drop(state);
+            if let Some(deadline) = &mut deadline {
+                ready!(deadline.as_mut().poll(context));
+                return Poll::Ready(Event::Deadline);
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Reads what a pipe has. Returns whether there was anything.
+    fn read(
+        &mut self,
+        state: &mut ExecState,
+        stream: usize,
+        context: &mut Context<'_>,
+        limited: bool,
+    ) -> bool {
+        let mut news = false;
+        for _ in 0..READS_PER_TURN {
+            let Some(pipe) = &self.outputs[stream] else { return news };
+            let Poll::Ready(Ok(mut ready)) = pipe.poll_read_ready(context) else { return news };
+            let ExecState { outputs, readers, .. } = &mut *state;
+            let room = outputs[stream]
+                .room(|| limited.then(|| readers.keep_from(stream, Instant::now())).flatten());
+            if room == 0 {
+                state.held_back = true;
+                return news;
+            }
+            let mut buffer = [MaybeUninit::uninit(); READ_SIZE];
+            let size = room.min(READ_SIZE);
+            match rustix::io::read(pipe, &mut buffer[..size]) {
+                Ok(([], _)) => self.outputs[stream] = None,
+                Ok((data, _)) => {
+                    // A short read has emptied the pipe.
+                    if data.len() < size {
+                        ready.clear_ready();
+                    }
+                    outputs[stream].push(data);
+                    news = true;
+                }
+                Err(Errno::WOULDBLOCK) => ready.clear_ready(),
+                Err(Errno::INTR) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read a pipe");
+                    self.outputs[stream] = None;
+                }
+            }
+        }
+        context.waker().wake_by_ref();
+        news
+    }
+
+    /// Writes what the standard input takes.
+    fn write_stdin(&mut self, state: &mut ExecState, context: &mut Context<'_>) {
+        let Some(stdin) = &mut state.stdin else { return };
+        let mut moved = false;
+        while let Some(pipe) = &mut self.stdin {
+            if stdin.is_finished() {
+                self.stdin = None;
+                break;
+            }
+            if stdin.next().is_empty() {
+                break;
+            }
+            match pipe.write(stdin.next(), context) {
+                Poll::Ready(Ok(count)) => {
+                    stdin.advance(count);
+                    moved = true;
+                }
+                Poll::Ready(Err(_)) => {
+                    // The program reads no more, which is its own business.
+                    stdin.close();
+                    moved = true;
+                }
+                Poll::Pending => break,
+            }
+        }
+        if moved {
+            self.exec.changed.notify_waiters();
+        }
+    }
+
+    /// Takes what the pipes hold at the end, and no more: a background child may go on writing.
+    fn drain(&mut self) {
+        let mut state = lock(&self.exec.state);
+        for (stream, pipe) in self.outputs.iter().enumerate() {
+            let Some(pipe) = pipe else { continue };
+            let mut left = READ_SIZE;
+            let mut whole_pipe = false;
+            loop {
+                let mut buffer = [MaybeUninit::uninit(); READ_SIZE];
+                let size = left.min(READ_SIZE);
+                match rustix::io::read(pipe, &mut buffer[..size]) {
+                    Ok(([], _)) => break,
+                    Ok((data, _)) => {
+                        state.outputs[stream].push_last(data);
+                        left -= data.len();
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(_) => break,
+                }
+                if left == 0 && !whole_pipe {
+                    // The program may have enlarged the pipe.
+                    let size = rustix::pipe::fcntl_getpipe_size(pipe).unwrap_or(READ_SIZE);
+                    left = size.saturating_sub(READ_SIZE);
+                    whole_pipe = true;
+                }
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn settle(&self, report: Report, ended_by: Option<EndedBy>) {
+        let measured = Measured {
+            ended_by,
+            duration: self.started.elapsed(),
+            counters: self.counters,
+            overlapped: self.overlapped,
+        };
+        finish::settle(&self.sandbox, &self.enclosure, &self.exec, report, &measured);
+    }
+
+    /// Gives everything back, after the reply.
+    async fn clean_up(self, killed: bool) {
+        tokio::task::yield_now().await;
+        let leaf = lock(&self.exec.state).leaf.take();
+        if let Some(leaf) = leaf {
+            self.enclosure.leaves.give_back(leaf, killed);
+        }
+    }
+}
+
+impl StdinPipe {
+    fn write(&mut self, data: &[u8], context: &mut Context<'_>) -> Poll<std::io::Result<usize>> {
+        loop {
+            match self {
+                Self::Unwatched(pipe) => match rustix::io::write(&*pipe, data) {
+                    Err(Errno::WOULDBLOCK) => {
+                        let pipe = pipe.try_clone().and_then(watch::writable)?;
+                        *self = Self::Watched(pipe);
+                    }
+                    Err(Errno::INTR) => {}
+                    other => return Poll::Ready(Ok(other?)),
+                },
+                Self::Watched(pipe) => {
+                    let mut ready = ready!(pipe.poll_write_ready(context))?;
+                    match rustix::io::write(&*pipe, data) {
+                        Err(Errno::WOULDBLOCK) => ready.clear_ready(),
+                        Err(Errno::INTR) => {}
+                        other => return Poll::Ready(Ok(other?)),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Execs: programs that run in a sandbox, from their start to what is kept of them.
+
+mod attach;
+mod cause;
+mod command;
+mod driver;
+mod entry;
+mod environment;
+mod finish;
+mod head_tail;
+mod identity;
+mod kept;
+mod leaves;
+mod list;
+mod output;
+mod pipes;
+mod readers;
+mod service;
+mod start;
+mod stdin;
+mod table;
+mod users;
+mod window;
+
+pub(crate) use cause::Hit;
+pub(crate) use command::{check_directory, check_variable, parse_user};
+pub(crate) use entry::Report;
+pub(crate) use identity::{Claimed, Identity};
+pub(crate) use leaves::LeafPool;
+pub(crate) use list::Execs;
+pub(crate) use start::has_leaves;

@@ -1,0 +1,212 @@
+//! The start of an exec: everything that can be refused is refused before init hears of it.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use rustix::fs::{MemfdFlags, memfd_create};
+use sandboxd_linux::protocol::{Containment, ExecRequest, MAX_PACKET, ToInit};
+use sandboxd_proto::{CallError, ErrorCode, v1};
+
+use super::command::{self, Payload};
+use super::driver::{Driver, StdinPipe};
+use super::entry::Exec;
+use super::head_tail::HeadTail;
+use super::output::Output;
+use super::pipes;
+use super::stdin::Stdin;
+use super::table::{Fingerprint, Start};
+use super::window::Window;
+use crate::call::Answer;
+use crate::lock::lock;
+use crate::sandboxes::{Enclosure, Sandbox, unix_nanos};
+use crate::watch;
+
+/// Fields of an order beside its payload and groups. Generous: the rest is what travels in a packet.
+const ORDER_FIELDS: usize = 8 * 1024;
+
+/// How an exec is fed and read.
+#[derive(Debug, Clone)]
+pub(crate) enum Mode {
+    /// `Run`: all input at once, bounded output at the end.
+    Run { stdin: Option<Bytes>, keep: usize },
+    /// `Start`: input by writes, output by readers.
+    Start { stdin: bool },
+}
+
+/// What a start leads to.
+#[derive(Debug)]
+pub(crate) enum Started {
+    /// An exec that was just begun, to be driven by the caller.
+    New(Arc<Exec>, Box<Driver>),
+    /// One that was begun before.
+    Known(Arc<Exec>),
+}
+
+/// Starts `command`, or finds the exec that was started with the same id.
+///
+/// The command has passed [`command::check`].
+///
+/// # Errors
+///
+/// `exec_conflict` when the id names another command; what keeps it from starting otherwise.
+pub(crate) fn start(
+    sandbox: &Arc<Sandbox>,
+    enclosure: &Arc<Enclosure>,
+    exec_id: &str,
+    command: &v1::Command,
+    mode: &Mode,
+) -> Answer<Started> {
+    let now = Instant::now();
+    let (outputs, stdin) = match mode {
+        Mode::Run { stdin, keep } => {
+            let output = || Output::HeadTail(HeadTail::new(*keep));
+            ([output(), output()], stdin.as_ref().map(|data| Stdin::whole(data)))
+        }
+        Mode::Start { stdin } => {
+            let output = || Output::Window(Window::default());
+            ([output(), output()], stdin.then(Stdin::default))
+        }
+    };
+    let number = sandbox.execs().next_number();
+    let exec = Exec::new(exec_id.into(), number, unix_nanos(), outputs, stdin, now);
+    let others = match sandbox.execs().start(fingerprint(command, mode), &exec)? {
+        (Start::New, others) => others,
+        (Start::Known(exec), _) => return Ok(Started::Known(exec)),
+        (Start::Conflict, _) => {
+            let message = format!("exec_id {exec_id:?} names another command: choose a new one");
+            return Err(CallError::new(ErrorCode::ExecConflict, message));
+        }
+        (Start::Full, running) => {
+            let message = format!("{running} commands run in the sandbox, as many as can at once");
+            return Err(CallError::new(ErrorCode::ResourceExhausted, message));
+        }
+    };
+    let counters = enclosure.counters(others > 0);
+    match order(sandbox, enclosure, &exec, command, mode) {
+        Ok(pipes) => {
+            let driver = Driver {
+                sandbox: Arc::clone(sandbox),
+                enclosure: Arc::clone(enclosure),
+                exec: Arc::clone(&exec),
+                outputs: pipes.outputs,
+                stdin: pipes.stdin,
+                started: now,
+                timeout: command::timeout(command),
+                output_limit: sandbox.spec.limits.output_bytes,
+                counters,
+                overlapped: others > 0,
+            };
+            Ok(Started::New(exec, Box::new(driver)))
+        }
+        Err(error) => {
+            sandbox.execs().withdraw(&exec);
+            // Whoever attached meanwhile hears the same.
+            lock(&exec.state).outcome = Some(Err(error.clone()));
+            exec.changed.notify_waiters();
+            Err(error)
+        }
+    }
+}
+
+struct Pipes {
+    outputs: [Option<tokio::io::unix::AsyncFd<OwnedFd>>; 2],
+    stdin: Option<StdinPipe>,
+}
+
+/// Sends the order to init, with the other ends of the pipes.
+fn order(
+    sandbox: &Sandbox,
+    enclosure: &Enclosure,
+    exec: &Exec,
+    command: &v1::Command,
+    mode: &Mode,
+) -> Answer<Pipes> {
+    let identity = enclosure.identity(&command.user, &sandbox.spec)?;
+    let spec_cwd = &sandbox.spec.cwd;
+    let cwd = if spec_cwd.is_empty() { &identity.directory } else { spec_cwd };
+    let payload = Payload::new(command, &identity.environment, cwd)?;
+
+    let leaf = enclosure.take_leaf().map_err(|error| out_of("a cgroup", &error))?;
+    let pipe = |error| out_of("a pipe", &error);
+    let (stdout, their_stdout) = pipes::for_output().map_err(pipe)?;
+    let (stderr, their_stderr) = pipes::for_output().map_err(pipe)?;
+    let input = lock(&exec.state).stdin.is_some().then(pipes::for_input).transpose();
+    let (their_stdin, stdin) = input.map_err(pipe)?.unzip();
+    let outputs = [stdout, stderr].map(watch::readable);
+    let [Ok(stdout), Ok(stderr)] = outputs else {
+        let [first, second] = outputs.map(Result::err);
+        let error = first.or(second).unwrap_or_else(|| io::ErrorKind::Other.into());
+        return Err(out_of("a watch", &error));
+    };
+
+    let Payload { bytes, argc, envc } = payload;
+    let in_memfd = bytes.len() + ORDER_FIELDS > MAX_PACKET;
+    let memfd = in_memfd
+        .then(|| in_memory(&bytes))
+        .transpose()
+        .map_err(|error| out_of("memory", &error))?;
+    let request = ExecRequest {
+        exec: exec.number,
+        containment: enclosure.containment,
+        null_stdin: their_stdin.is_none(),
+        want_started: matches!(mode, Mode::Start { .. }),
+        uid: identity.uid,
+        gid: identity.gid,
+        groups: identity.groups.clone(),
+        argc,
+        envc,
+        payload: if in_memfd { Vec::new() } else { bytes },
+        payload_in_memfd: in_memfd,
+    };
+    let descriptors = [&their_stdin, &Some(their_stdout), &Some(their_stderr), &memfd];
+    let mut borrowed: Vec<BorrowedFd<'_>> = Vec::with_capacity(descriptors.len() + 1);
+    borrowed.extend(descriptors.into_iter().flatten().map(OwnedFd::as_fd));
+    borrowed.extend(leaf.as_ref().map(|leaf| leaf.as_fd()));
+    let sent = enclosure.init.send(&ToInit::Exec(request).encode(), &borrowed);
+    // Only now, so that whoever signals the exec finds its processes.
+    lock(&exec.state).leaf = leaf;
+    sent.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => out_of("a place in the queue of the sandbox", &error),
+        _ => sandbox.lost_error("init_died"),
+    })?;
+    Ok(Pipes { outputs: [Some(stdout), Some(stderr)], stdin: stdin.map(StdinPipe::Unwatched) })
+}
+
+/// A file in memory that holds `bytes`, with its offset at their beginning.
+fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let file = memfd_create("exec", MemfdFlags::CLOEXEC)?;
+    let mut written = 0;
+    while written < bytes.len() {
+        written += rustix::io::pwrite(&file, &bytes[written..], written as u64)?;
+    }
+    Ok(file)
+}
+
+fn out_of(what: &str, error: &io::Error) -> CallError {
+    let message = format!("agent cannot get {what} for the command: {error}");
+    CallError::new(ErrorCode::ResourceExhausted, message)
+}
+
+/// Tells one command from another. A collision would take a caller who reuses ids for different
+/// commands, and 2⁶⁴ tries.
+fn fingerprint(command: &v1::Command, mode: &Mode) -> Fingerprint {
+    let mut hasher = DefaultHasher::new();
+    let v1::Command { argv, shell, env, cwd, user, timeout_ns } = command;
+    (argv, shell, env, cwd, user, timeout_ns).hash(&mut hasher);
+    match mode {
+        // How much is kept is a matter of the answer, not of the command.
+        Mode::Run { stdin, keep: _ } => stdin.hash(&mut hasher),
+        Mode::Start { stdin: false } => None::<Bytes>.hash(&mut hasher),
+        Mode::Start { stdin: true } => 2_u8.hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
+/// How the leaves of a sandbox are entered, as [`ExecRequest`] wants it.
+pub(crate) const fn has_leaves(containment: Containment) -> bool {
+    !matches!(containment, Containment::Subreaper)
+}

@@ -1,0 +1,194 @@
+//! The execs of one sandbox by the id that their caller chose: what makes a start happen once.
+//!
+//! An id stays taken for a while after the end, so that a caller whose connection broke finds the
+//! result. What is kept is bounded by time, number and bytes; the oldest gives way first.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the result of an exec can be asked for. Above any time that a client takes to mend its
+/// connection.
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// How many results are kept for a sandbox.
+pub(crate) const KEPT_RESULTS: usize = 1_024;
+
+/// How much output is kept for a sandbox. Above the largest result of one `Run` with usual limits;
+/// the newest result is kept whatever its size.
+pub(crate) const KEPT_BYTES: usize = 64 * 1024 * 1024;
+
+/// Which command an id stands for.
+pub(crate) type Fingerprint = u64;
+
+/// What a start finds under its id.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Start<E> {
+    /// Nothing: the exec is entered now.
+    New,
+    /// This very command.
+    Known(E),
+    /// Another command.
+    Conflict,
+    /// As many execs run as may.
+    Full,
+}
+
+/// The table. `E` is a cheap handle.
+#[derive(Debug)]
+pub(crate) struct ExecTable<E> {
+    entries: HashMap<Arc<str>, (Fingerprint, E)>,
+    /// Oldest first.
+    finished: VecDeque<Finished>,
+    finished_bytes: usize,
+    running_limit: usize,
+}
+
+#[derive(Debug)]
+struct Finished {
+    id: Arc<str>,
+    at: Instant,
+    bytes: usize,
+}
+
+impl<E: Clone> ExecTable<E> {
+    /// A table that lets `running_limit` execs run at once.
+    pub(crate) fn new(running_limit: usize) -> Self {
+        Self {
+            entries: HashMap::new(),
+            finished: VecDeque::new(),
+            finished_bytes: 0,
+            running_limit,
+        }
+    }
+
+    /// Enters `exec` under `id` unless that is taken.
+    pub(crate) fn start(&mut self, id: &Arc<str>, fingerprint: Fingerprint, exec: E) -> Start<E> {
+        match self.entries.get(id) {
+            Some((known, exec)) if *known == fingerprint => return Start::Known(exec.clone()),
+            Some(_) => return Start::Conflict,
+            None => {}
+        }
+        if self.running() >= self.running_limit {
+            return Start::Full;
+        }
+        self.entries.insert(Arc::clone(id), (fingerprint, exec));
+        Start::New
+    }
+
+    pub(crate) fn find(&self, id: &str) -> Option<E> {
+        self.entries.get(id).map(|(_, exec)| exec.clone())
+    }
+
+    /// Forgets an exec that never ran, so that its id can be used again.
+    pub(crate) fn withdraw(&mut self, id: &str) {
+        self.entries.remove(id);
+    }
+
+    /// Notes the end of an exec whose output takes `bytes`. What gives way is returned, to be
+    /// dropped where that costs nobody time.
+    pub(crate) fn finish(&mut self, id: &Arc<str>, bytes: usize, now: Instant) -> Vec<E> {
+        self.finished.push_back(Finished { id: Arc::clone(id), at: now, bytes });
+        self.finished_bytes += bytes;
+        self.prune(now)
+    }
+
+    /// Forgets what has been kept long enough.
+    pub(crate) fn prune(&mut self, now: Instant) -> Vec<E> {
+        let mut forgotten = Vec::new();
+        while let Some(oldest) = self.finished.front() {
+            let expired = now.saturating_duration_since(oldest.at) >= KEPT_FOR;
+            let crowded = self.finished.len() > KEPT_RESULTS
+                || (self.finished_bytes > KEPT_BYTES && self.finished.len() > 1);
+            if !expired && !crowded {
+                break;
+            }
+            if let Some(oldest) = self.finished.pop_front() {
+                self.finished_bytes -= oldest.bytes;
+                forgotten.extend(self.entries.remove(&oldest.id).map(|(_, exec)| exec));
+            }
+        }
+        forgotten
+    }
+
+    /// Execs that have not ended.
+    pub(crate) fn running(&self) -> usize {
+        self.entries.len() - self.finished.len()
+    }
+
+    /// All that are known, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &E)> {
+        self.entries.iter().map(|(id, (_, exec))| (&**id, exec))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(name: &str) -> Arc<str> {
+        Arc::from(name)
+    }
+
+    #[test]
+    fn r1_an_id_starts_one_command_and_finds_it_again_after_its_end() {
+        let now = Instant::now();
+        let mut table = ExecTable::new(8);
+        assert_eq!(table.start(&id("a"), 1, "first"), Start::New);
+        assert_eq!(table.start(&id("a"), 1, "again"), Start::Known("first"));
+        assert_eq!(table.start(&id("a"), 2, "other"), Start::Conflict);
+        table.finish(&id("a"), 10, now);
+        assert_eq!(table.start(&id("a"), 1, "late"), Start::Known("first"));
+        assert_eq!(table.prune(now + KEPT_FOR), ["first"]);
+        assert_eq!(table.start(&id("a"), 2, "new"), Start::New);
+    }
+
+    #[test]
+    fn a_command_that_never_ran_leaves_its_id_free() {
+        let mut table = ExecTable::new(8);
+        table.start(&id("a"), 1, ());
+        table.withdraw("a");
+        assert_eq!(table.start(&id("a"), 2, ()), Start::New);
+    }
+
+    #[test]
+    fn no_more_run_at_once_than_may() {
+        let mut table = ExecTable::new(1);
+        assert_eq!(table.start(&id("a"), 1, ()), Start::New);
+        assert_eq!(table.start(&id("b"), 1, ()), Start::Full);
+        table.finish(&id("a"), 0, Instant::now());
+        assert_eq!(table.start(&id("b"), 1, ()), Start::New);
+    }
+
+    #[test]
+    fn the_newest_result_is_kept_whatever_its_size() {
+        let mut table = ExecTable::new(8);
+        for name in ["a", "b"] {
+            table.start(&id(name), 1, name);
+        }
+        let now = Instant::now();
+        assert!(table.finish(&id("a"), KEPT_BYTES + 1, now).is_empty());
+        assert_eq!(table.finish(&id("b"), KEPT_BYTES + 1, now), ["a"]);
+        assert_eq!(table.find("b"), Some("b"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_stays_within_its_bounds(sizes in prop::collection::vec(0_usize..KEPT_BYTES, 0..60)) {
+            let mut table = ExecTable::new(usize::MAX);
+            let start = Instant::now();
+            for (number, size) in sizes.iter().enumerate() {
+                let name = id(&number.to_string());
+                prop_assert_eq!(table.start(&name, 0, *size), Start::New);
+                table.finish(&name, *size, start + Duration::from_secs(number as u64 * 3));
+                let kept: usize = table.iter().map(|(_, size)| *size).sum();
+                let count = table.iter().count();
+                prop_assert!(kept <= KEPT_BYTES || count == 1);
+                prop_assert!(count <= 20, "20 × 3 s are a minute");
+                prop_assert_eq!(table.running(), 0);
+            }
+        }
+    }
+}
