@@ -3,6 +3,37 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
+__all__ = [
+    "AgentInfo",
+    "Connection",
+    "DEBUG",
+    "ERROR_CODES",
+    "ExecEnd",
+    "ExecSummary",
+    "FileRecord",
+    "NativeError",
+    "Request",
+    "RunReply",
+    "SandboxRecord",
+    "__version__",
+    "attach_request",
+    "claim_request",
+    "info_request",
+    "list_execs_request",
+    "list_files_request",
+    "list_sandboxes_request",
+    "make_dir_request",
+    "read_file_request",
+    "release_request",
+    "remove_file_request",
+    "run_request",
+    "signal_request",
+    "start_request",
+    "stat_file_request",
+    "write_file_request",
+    "write_stdin_request",
+]
+
 _T_co = TypeVar("_T_co", covariant=True)
 
 __version__: Final[str]

@@ -18,16 +18,16 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
-class Pending(Protocol[T]):
+class Pending(Protocol[T_co]):
     """A call that was sent."""
 
-    async def result(self) -> T:
+    async def result(self) -> T_co:
         """Wait for the reply. Cancelling that cancels the call."""
 
-    async def shared(self) -> T:
+    async def shared(self) -> T_co:
         """Wait for the reply beside others. Cancelling that cancels nothing."""
 
-    def watch(self, callback: Callable[[T], object]) -> None:
+    def watch(self, callback: Callable[[T_co], object]) -> None:
         """Have `callback` get the reply as soon as it is here, if this transport can."""
 
     def cancel(self) -> None:
@@ -37,10 +37,10 @@ class Pending(Protocol[T]):
         """Let the call happen unheard."""
 
 
-class Stream(Protocol[T_co]):
+class Stream(Protocol[T]):
     """A call whose answer is a stream."""
 
-    async def receive(self) -> list[T_co]:
+    async def receive(self) -> list[T]:
         """Wait for the next items; an empty list is the end."""
 
     def close(self) -> None:

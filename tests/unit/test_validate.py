@@ -1,0 +1,246 @@
+"""Arguments are refused by name before anything is sent, or passed on exactly."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandboxd import InvalidArgumentError, Limits
+from sandboxd.client import _validate
+
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
+    st.binary(max_size=20),
+    st.lists(st.one_of(st.text(max_size=5), st.integers()), max_size=5),
+    st.dictionaries(st.text(max_size=5), st.integers(), max_size=3),
+    st.just(object()),
+)
+
+
+@pytest.mark.parametrize("value", [10, 10.0, 0.5, 1e-9, 3600])
+def test_t18_a_timeout_is_seconds_whole_or_not(value: float) -> None:
+    assert _validate.nanoseconds("timeout", value) == round(value * 1e9)
+
+
+def test_t14_no_timeout_is_no_limit() -> None:
+    assert _validate.nanoseconds("timeout", None) is None
+
+
+@pytest.mark.parametrize(
+    "value", [-1, 0, -0.5, math.nan, math.inf, -math.inf, "10", b"10", True, [], 1e300, 10**30]
+)
+@pytest.mark.parametrize("name", ["timeout", "ttl", "idle_timeout"])
+def test_t18_a_wrong_time_is_refused_by_name(name: str, value: object) -> None:
+    with pytest.raises(InvalidArgumentError, match=name):
+        _validate.nanoseconds(name, value)
+
+
+@given(ANYTHING)
+def test_t18_whatever_a_time_is_it_is_refused_or_fits_the_wire(value: object) -> None:
+    try:
+        checked = _validate.nanoseconds("timeout", value)
+    except InvalidArgumentError:
+        return
+    assert checked is None or 1 <= checked < 2**64
+
+
+@given(st.tuples(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING))
+def test_t18_whatever_limits_are_they_are_refused_or_fit_the_wire(values: Any) -> None:
+    try:
+        checked = _validate.limits(Limits(*values))
+    except InvalidArgumentError as error:
+        assert "limits." in str(error)  # noqa: PT017  (half of the cases raise)
+        return
+    widths = (64, 32, 32, 64, 64)
+    for number, width in zip(checked, widths, strict=True):
+        assert number is None or 1 <= number < 2**width
+
+
+@given(ANYTHING)
+def test_whatever_a_command_is_it_is_refused_or_bytes(value: Any) -> None:
+    try:
+        checked = _validate.command(value)
+    except InvalidArgumentError as error:
+        assert "command" in str(error)  # noqa: PT017  (half of the cases raise)
+        return
+    assert checked
+    assert isinstance(checked, bytes) or all(isinstance(each, bytes) for each in checked)
+
+
+@given(st.lists(st.binary(max_size=50).filter(lambda each: b"\0" not in each), min_size=1))
+def test_arguments_pass_exactly(argv: list[bytes]) -> None:
+    if argv[0]:
+        assert _validate.command(argv) == argv
+
+
+def test_arguments_from_the_file_system_pass_exactly() -> None:
+    name = os.fsdecode(b"caf\xe9")
+    assert _validate.command(["cat", name]) == [b"cat", b"caf\xe9"]
+
+
+@pytest.mark.parametrize("value", ["", [], [""], [b""], ()])
+def test_an_empty_command_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="command"):
+        _validate.command(value)
+
+
+@pytest.mark.parametrize("value", ["a\0b", ["a", "b\0"], ["a", b"\0"]])
+def test_a_nul_byte_in_a_command_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"command.*NUL"):
+        _validate.command(value)
+
+
+@pytest.mark.parametrize("value", [b"ls", bytearray(b"ls"), 7, None, {"ls"}, ["ls", 7]])
+def test_a_command_of_another_kind_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="command"):
+        _validate.command(value)
+
+
+def test_f4_an_argument_is_refused_above_the_limit_of_the_kernel() -> None:
+    limit = 131_071
+    assert _validate.command(["echo", "x" * limit]) == [b"echo", b"x" * limit]
+    with pytest.raises(InvalidArgumentError, match=r"command\[1\].*131071"):
+        _validate.command(["echo", "x" * (limit + 1)])
+
+
+def test_f4_a_variable_is_refused_above_the_limit_of_the_kernel() -> None:
+    fits = "x" * (131_071 - len("NAME="))
+    assert _validate.environment({"NAME": fits}) == [(b"NAME", fits.encode())]
+    with pytest.raises(InvalidArgumentError, match=r"env NAME.*131071"):
+        _validate.environment({"NAME": fits + "x"})
+
+
+def test_f4_a_shell_line_may_be_long() -> None:
+    line = "#" + "x" * 1024 * 1024 + "\necho ok"
+    assert _validate.command(line) == line.encode()
+
+
+def test_all_arguments_together_are_bounded() -> None:
+    with pytest.raises(InvalidArgumentError, match="in all"):
+        _validate.command(["echo"] + ["x" * 131_000] * 100)
+
+
+@pytest.mark.parametrize("value", [{"": "x"}, {"A=B": "x"}, {"A": 1}, {1: "x"}, {"A\0": "x"}])
+def test_a_wrong_variable_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="env"):
+        _validate.environment(value)
+
+
+@pytest.mark.parametrize("value", ["A=B", ["A=B"], 7])
+def test_an_environment_of_another_kind_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="env must be a mapping"):
+        _validate.environment(value)
+
+
+@pytest.mark.parametrize("value", ["/tmp", b"/tmp", Path("/tmp")])
+def test_a_directory_is_text_bytes_or_a_path(value: Any) -> None:
+    assert _validate.directory("cwd", value) == b"/tmp"
+
+
+@pytest.mark.parametrize("value", ["", "tmp", "./x", "/a\0", 7, ["/"], "/" + "x" * 4096])
+def test_a_wrong_directory_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="cwd"):
+        _validate.directory("cwd", value)
+
+
+@pytest.mark.parametrize("value", ["root", "0", "1000:1000", "häns"])
+def test_a_user_is_text(value: str) -> None:
+    assert _validate.user(value) == value
+
+
+@pytest.mark.parametrize("value", ["", "a\0", 0, b"root", "a\nb", "x" * 257])
+def test_a_wrong_user_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="user"):
+        _validate.user(value)
+
+
+@pytest.mark.parametrize("value", ["a", "x" * 64, "A-b_c.9"])
+def test_an_id_is_short_and_plain(value: str) -> None:
+    assert _validate.identifier("sandbox_id", value) == value
+
+
+@pytest.mark.parametrize("value", ["", "x" * 65, "a b", "a/b", "é", "a\n", 7, None])
+def test_a_wrong_id_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="sandbox_id"):
+        _validate.identifier("sandbox_id", value)
+
+
+@pytest.mark.parametrize("value", [["a"], "a", {"a": 1}, {"": "x"}, {1: "x"}, {"a": "\0"}])
+def test_wrong_labels_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="labels"):
+        _validate.labels(value)
+
+
+def test_half_a_core_is_five_hundred_thousandths() -> None:
+    assert _validate.limits(Limits(cpus=0.5)) == (None, None, 500, None, None)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("memory", 0),
+        ("memory", -1),
+        ("memory", 1.5),
+        ("memory", 2**63),
+        ("pids", 0),
+        ("pids", 2**32),
+        ("pids", True),
+        ("cpus", 0),
+        ("cpus", math.nan),
+        ("cpus", math.inf),
+        ("cpus", "1"),
+        ("disk", -5),
+        ("output", "1"),
+    ],
+)
+def test_a_wrong_limit_is_refused_by_name(field: str, value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"limits\.{field}"):
+        _validate.limits(Limits(**{field: value}))
+
+
+def test_text_for_stdin_is_utf_8() -> None:
+    assert _validate.stdin("é") == "é".encode()
+
+
+@pytest.mark.parametrize("value", [b"x", bytearray(b"x"), memoryview(b"x")])
+def test_any_bytes_are_content(value: Any) -> None:
+    assert _validate.content("data", value) == b"x"
+
+
+@pytest.mark.parametrize("value", [7, None, ["x"], "\ud800"])
+def test_wrong_content_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="data"):
+        _validate.content("data", value)
+
+
+def test_more_stdin_than_a_run_takes_is_refused_and_the_way_named() -> None:
+    with pytest.raises(InvalidArgumentError, match="write_stdin"):
+        _validate.stdin(bytes(_validate.STDIN_LIMIT + 1))
+
+
+def test_a_message_does_not_repeat_megabytes() -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        _validate.nanoseconds("timeout", "x" * 1_000_000)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("value", [0, 65, -1, "TERM", 1.0])
+def test_a_wrong_signal_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="signal"):
+        _validate.signal(value)
+
+
+@pytest.mark.parametrize("value", [-1, 0o10000, "644"])
+def test_a_wrong_mode_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="mode"):
+        _validate.mode(value)
