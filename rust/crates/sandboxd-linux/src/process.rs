@@ -85,6 +85,18 @@ pub fn kill(pid: u32, signal: i32) -> io::Result<()> {
     Ok(())
 }
 
+/// Sends a signal to every process of this pid namespace but its first and ourselves. No fork slips
+/// through: a child that is being made gets it as well.
+///
+/// # Errors
+///
+/// `ESRCH` when there is nobody else.
+pub fn signal_everyone(signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    check(unsafe { libc::kill(-1, signal) }.into())?;
+    Ok(())
+}
+
 /// Asks for a signal when the parent ends. The kernel forgets it at every change of credentials, so
 /// it comes after those.
 ///

@@ -26,15 +26,13 @@ use super::ids::Ids;
 use super::launch::{Workshop, end};
 use super::namespaces::Pool;
 use crate::failure::failure;
+use crate::serve::INIT_SCORE;
 
 /// Signals that are read instead of acted on. The first two end the launcher in order.
 const SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD];
 
 /// Room for the frames of a launch helper and of init, which goes on on the same stack.
 const STACK_BYTES: usize = 256 * 1024;
-
-/// Added to the chance of being chosen when memory runs out: everything in sandboxes before the agent.
-const OOM_SCORE: &str = "500";
 
 /// An init that runs.
 #[derive(Debug)]
@@ -79,7 +77,8 @@ impl Launcher {
         let signals = signals::descriptor(&SIGNALS)?;
         // Interrupts from the agent's terminal are for the agent.
         let _ = rustix::process::setsid();
-        let _ = fs::write("/proc/self/oom_score_adj", OOM_SCORE);
+        // When memory runs out, everything in sandboxes goes before the agent.
+        let _ = fs::write("/proc/self/oom_score_adj", INIT_SCORE);
         let _ = rustix::thread::set_name(c"sandboxd-launch");
         let socket = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
         let null = fs::File::options().read(true).write(true).open("/dev/null")?;

@@ -6,17 +6,15 @@
 use std::fs;
 use std::process;
 
-use sandboxd_linux::pidfd;
-
-/// Passes over processes that keep multiplying while they are stopped. Each halves a fork bomb at
-/// least; what is left after them is met by the next round.
-const STOP_PASSES: usize = 32;
+use sandboxd_linux::{pidfd, process::signal_everyone};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
     pid: u32,
     parent: u32,
     start_time: u64,
+    /// Whether somebody had stopped it.
+    stopped: bool,
 }
 
 /// Signals every process below this one.
@@ -26,25 +24,37 @@ pub(super) fn signal(signal: i32) {
     }
 }
 
-/// Kills every process below this one. All are stopped first, since a running one could have had a
-/// child that was not seen.
+/// Kills every process below this one, however fast they multiply.
+///
+/// For the moment that this takes, everything in the sandbox but init is stopped: the kernel delivers
+/// a signal to everyone without letting a fork slip through, which no number of passes over `/proc`
+/// can do, among hundreds of processes that compete with us for the processors.
 pub(super) fn kill_all() {
-    let mut stopped: Vec<Entry> = Vec::new();
-    for _ in 0..STOP_PASSES {
-        let found = below(process::id(), &list());
-        let mut news = found.iter().filter(|entry| !stopped.contains(entry)).peekable();
-        if news.peek().is_none() {
-            break;
-        }
-        news.for_each(|entry| send(entry, libc::SIGSTOP));
-        stopped = found;
+    let before = list();
+    // Nobody else is there to be stopped: then there is nobody to kill either.
+    if signal_everyone(libc::SIGSTOP).is_err() {
+        return;
     }
-    signal(libc::SIGKILL);
+    let all = list();
+    let doomed = below(process::id(), &all);
+    doomed.iter().for_each(|entry| send(entry, libc::SIGKILL));
+    for entry in &all {
+        let was_stopped = before.iter().any(|known| known.is(entry) && known.stopped);
+        if !was_stopped && !doomed.iter().any(|known| known.is(entry)) {
+            send(entry, libc::SIGCONT);
+        }
+    }
+}
+
+impl Entry {
+    const fn is(&self, other: &Self) -> bool {
+        self.pid == other.pid && self.start_time == other.start_time
+    }
 }
 
 fn send(entry: &Entry, signal: i32) {
     let Ok(process) = pidfd::open(entry.pid) else { return };
-    let same = read(entry.pid).is_some_and(|now| now.start_time == entry.start_time);
+    let same = read(entry.pid).is_some_and(|now| now.is(entry));
     if same {
         let _ = pidfd::send_signal(process, signal);
     }
@@ -65,9 +75,10 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Entry> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&stat[end + 1..]).ok()?;
     let mut fields = fields.split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
+    let stopped = fields.next()? == "T";
+    let parent = fields.next()?.parse().ok()?;
     let start_time = fields.nth(17)?.parse().ok()?;
-    Some(Entry { pid, parent, start_time })
+    Some(Entry { pid, parent, start_time, stopped })
 }
 
 /// Those that descend from `root`.
@@ -91,7 +102,7 @@ mod tests {
     use super::*;
 
     const fn entry(pid: u32, parent: u32) -> Entry {
-        Entry { pid, parent, start_time: 0 }
+        Entry { pid, parent, start_time: 0, stopped: false }
     }
 
     #[test]
@@ -104,8 +115,8 @@ mod tests {
 
     #[test]
     fn a_hostile_name_does_not_move_the_fields() {
-        let stat = b"7 (\xff) 1 (c) R 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1";
-        let expected = Entry { pid: 7, parent: 3, start_time: 123_456 };
+        let stat = b"7 (\xff) 1 (c) T 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1";
+        let expected = Entry { pid: 7, parent: 3, start_time: 123_456, stopped: true };
         assert_eq!(parse(7, stat), Some(expected));
     }
 }

@@ -6,7 +6,9 @@ mod program;
 mod reaper;
 mod report;
 mod run;
+mod score;
 mod start;
 mod warden;
 
-pub(crate) use run::{CONTROL, place, run};
+pub(crate) use run::{Descriptors, run};
+pub(crate) use score::INIT as INIT_SCORE;

@@ -1,51 +1,80 @@
 //! Init's loop.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
 use sandboxd_linux::memory::Region;
+use sandboxd_linux::process::close_from;
 use sandboxd_linux::protocol::{ExecView, FromInit, MAX_PACKET, Step, ToInitView};
-use sandboxd_linux::seqpacket::{self, Descriptors, Wait};
+use sandboxd_linux::seqpacket::{self, Wait};
 use sandboxd_linux::signals;
 
 use super::reaper::{Process, Reaper};
 use super::report::{exited, send};
+use super::score::Score;
 use super::start::Starter;
 use crate::failure::failure;
 
-/// Where init keeps its socket to the agent; everything above is closed.
-pub(crate) const CONTROL: RawFd = 3;
+/// Where init keeps its descriptors; everything above is closed.
+const CONTROL: RawFd = 3;
+const SCORE: RawFd = 4;
+const REST: RawFd = 5;
 
-/// Puts the socket where [`CONTROL`] says.
-///
-/// # Errors
-///
-/// When descriptors run out.
-pub(crate) fn place(control: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
-    if control.as_raw_fd() == CONTROL {
-        rustix::io::fcntl_setfd(control, rustix::io::FdFlags::CLOEXEC)?;
-    } else {
-        // SAFETY: only names the number to replace; whoever owned it never runs again here.
-        let mut target = std::mem::ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(CONTROL) });
-        rustix::io::dup3(control, &mut target, rustix::io::DupFlags::CLOEXEC)?;
+/// Clear of everything above, for moving descriptors about.
+const ASIDE: RawFd = 64;
+
+/// What init needs of the world after its setup.
+#[derive(Debug)]
+pub(crate) struct Descriptors {
+    control: OwnedFd,
+    score: OwnedFd,
+}
+
+impl Descriptors {
+    /// Keeps these two and closes all others above the standard ones.
+    ///
+    /// # Safety
+    ///
+    /// No descriptor of this process is used or dropped afterwards, apart from the returned ones.
+    ///
+    /// # Errors
+    ///
+    /// When descriptors run out.
+    pub(crate) unsafe fn keep(control: BorrowedFd<'_>, score: BorrowedFd<'_>) -> io::Result<Self> {
+        // Either may be where the other has to go.
+        let control = fcntl_dupfd_cloexec(control, ASIDE)?;
+        let score = fcntl_dupfd_cloexec(score, ASIDE)?;
+        let kept = Self { control: place(&control, CONTROL)?, score: place(&score, SCORE)? };
+        drop((control, score));
+        // SAFETY: as promised by the caller.
+        unsafe { close_from(REST) }?;
+        Ok(kept)
     }
-    // SAFETY: the socket is there now, and the launcher's owner of it never runs again here.
-    Ok(unsafe { OwnedFd::from_raw_fd(CONTROL) })
+}
+
+/// Makes `number` another name of the descriptor, whatever it was before.
+fn place(descriptor: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: only names the number to replace, and is not dropped.
+    let mut target = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
+    dup3(descriptor, &mut target, DupFlags::CLOEXEC)?;
+    Ok(ManuallyDrop::into_inner(target))
 }
 
 /// Serves the agent until it closes the socket; then ends, and with it everything in the sandbox.
-pub(crate) fn run(control: OwnedFd) -> ! {
-    let code = i32::from(serve(control).is_err());
+pub(crate) fn run(descriptors: Descriptors) -> ! {
+    let code = i32::from(serve(descriptors).is_err());
     // SAFETY: ends init without running the launcher's exit handlers.
     unsafe { libc::_exit(code) }
 }
 
-fn serve(control: OwnedFd) -> io::Result<()> {
+fn serve(Descriptors { control, score }: Descriptors) -> io::Result<()> {
     let signals = signals::descriptor(&[libc::SIGCHLD])?;
-    let null = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), CONTROL)?;
-    let mut init = Init { control, reaper: Reaper::new(), starter: Starter::new(null)? };
+    let null = fcntl_dupfd_cloexec(rustix::stdio::stdin(), REST)?;
+    let mut init =
+        Init { control, reaper: Reaper::new(), starter: Starter::new(null, Score::new(score))? };
     let mut buffer = Region::new(MAX_PACKET)?;
     loop {
         let mut ready =
@@ -79,7 +108,7 @@ struct Init {
 }
 
 impl Init {
-    fn handle(&mut self, packet: &[u8], mut descriptors: Descriptors) -> io::Result<()> {
+    fn handle(&mut self, packet: &[u8], mut descriptors: seqpacket::Descriptors) -> io::Result<()> {
         let order = ToInitView::decode(packet)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         match order {
@@ -95,7 +124,11 @@ impl Init {
         }
     }
 
-    fn start(&mut self, order: &ExecView<'_>, descriptors: &mut Descriptors) -> io::Result<()> {
+    fn start(
+        &mut self,
+        order: &ExecView<'_>,
+        descriptors: &mut seqpacket::Descriptors,
+    ) -> io::Result<()> {
         let exec = order.exec;
         let started = if self.reaper.is_full() {
             Err(failure(Step::Table, &io::Error::from_raw_os_error(libc::EAGAIN), ""))

@@ -13,6 +13,7 @@ use sandboxd_linux::seqpacket::{self, Descriptors};
 use super::payload::Pointers;
 use super::program::{Program, Stopped};
 use super::reaper::{Process, Running};
+use super::score::Score;
 use super::warden::{Leash, Warden};
 use crate::failure::{At as _, failure};
 
@@ -26,6 +27,7 @@ pub(super) struct Starter {
     pointers: Pointers,
     groups: Vec<u32>,
     null: OwnedFd,
+    score: Score,
 }
 
 /// The descriptors of an order.
@@ -55,12 +57,13 @@ impl Inherited {
 }
 
 impl Starter {
-    pub(super) fn new(null: OwnedFd) -> io::Result<Self> {
+    pub(super) fn new(null: OwnedFd, score: Score) -> io::Result<Self> {
         Ok(Self {
             stack: Stack::new(STACK_BYTES)?,
             pointers: Pointers::default(),
             groups: Vec::new(),
             null,
+            score,
         })
     }
 
@@ -81,7 +84,10 @@ impl Starter {
                 let process = Process::Warden(Leash::new(ours));
                 Ok(Running { pid, exec: order.exec, process })
             }
-            None => Warden { control, leash: theirs }.run(self, order, descriptors),
+            None => {
+                self.score.forget();
+                Warden { control, leash: theirs }.run(self, order, descriptors)
+            }
         }
     }
 
@@ -126,8 +132,11 @@ impl Starter {
             stopped.set(Some(program.run()));
             127
         };
-        // SAFETY: init has one thread; `Program::run` keeps to what a vforked child may do.
-        let pid = unsafe { clone::vfork(options, &mut self.stack, &mut body) }.at(Step::Fork)?;
+        let pid = self.score.with_programs(|| {
+            // SAFETY: init has one thread; `Program::run` keeps to what a vforked child may do.
+            unsafe { clone::vfork(options, &mut self.stack, &mut body) }
+        });
+        let pid = pid.at(Step::Fork)?;
         if let Some((step, errno)) = stopped.get() {
             // It has ended already, and is nobody's business but ours.
             let _ = collect_child(pid);

@@ -10,22 +10,22 @@ mod privileges;
 mod proc;
 mod root;
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use rustix::fs::{Mode, OFlags, open};
-use sandboxd_linux::process::close_from;
 use sandboxd_linux::protocol::{Failure, FromInit, Step};
 use sandboxd_linux::seqpacket::{self, Wait};
 
 pub(crate) use plan::{Layer, Overlay, Plan};
 
 use crate::failure::At as _;
-use crate::serve::{self, CONTROL};
+use crate::serve::{self, Descriptors};
 
 /// Sets the sandbox up, tells the agent, and serves it until it is gone.
 pub(crate) fn become_init(plan: &Plan<'_>) -> ! {
     match set_up(plan) {
-        Ok(control) => serve::run(control),
+        Ok(descriptors) => serve::run(descriptors),
         Err(failure) => {
             let packet = FromInit::SetupFailed(failure).encode();
             let _ = seqpacket::send(plan.control, &packet, &[], Wait::Forever);
@@ -35,13 +35,18 @@ pub(crate) fn become_init(plan: &Plan<'_>) -> ! {
     }
 }
 
-fn set_up(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
+fn set_up(plan: &Plan<'_>) -> Result<Descriptors, Failure> {
+    // Its owner changes with ours, to one that we have no rights over.
+    let score = ManuallyDrop::new(
+        open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
+            .at(Step::Other)?,
+    );
     identity::assume(plan)?;
     root::build(plan)?;
     identity::name_host(plan)?;
     privileges::restrict(plan)?;
     announce(plan.control)?;
-    keep_only_control(plan.control)
+    keep_only(plan.control, score.as_fd())
 }
 
 fn announce(control: BorrowedFd<'_>) -> Result<(), Failure> {
@@ -50,17 +55,14 @@ fn announce(control: BorrowedFd<'_>) -> Result<(), Failure> {
     seqpacket::send(control, &packet, &[root.as_fd()], Wait::Forever).at(Step::Other)
 }
 
-/// Closes everything that came from the launcher but the control socket.
-fn keep_only_control(control: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+/// Closes everything else that came from the launcher.
+fn keep_only(control: BorrowedFd<'_>, score: BorrowedFd<'_>) -> Result<Descriptors, Failure> {
     let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
         .at_path(Step::Mount, c"/dev/null")?;
     rustix::stdio::dup2_stdin(&null).at(Step::Descriptor)?;
     rustix::stdio::dup2_stdout(&null).at(Step::Descriptor)?;
     rustix::stdio::dup2_stderr(&null).at(Step::Descriptor)?;
     drop(null);
-    // Every other owner of a descriptor above lives in a frame that is never returned to.
-    let control = serve::place(control).at(Step::Descriptor)?;
-    // SAFETY: as said, nothing uses or drops the launcher's descriptors in this process.
-    unsafe { close_from(CONTROL + 1) }.at(Step::Descriptor)?;
-    Ok(control)
+    // SAFETY: all other owners live in frames of the launcher, which are never returned to here.
+    unsafe { Descriptors::keep(control, score) }.at(Step::Descriptor)
 }
