@@ -17,7 +17,7 @@ def main() -> None:
         # Here, not above: without the extra, what is missing must be said in one line.
         from sandboxd.cli.app import app  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        if error.name not in {"rich", "typer"}:
+        if (error.name or "").partition(".")[0] not in {"rich", "typer"}:
             raise
         sys.stderr.write(_NEEDS_EXTRA)
         sys.exit(1)
