@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 __all__ = [
-    "AgentInfo",
-    "Connection",
     "DEBUG",
     "ERROR_CODES",
+    "AgentInfo",
+    "Connection",
     "ExecEnd",
     "ExecSummary",
     "FileRecord",

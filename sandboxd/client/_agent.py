@@ -48,6 +48,8 @@ class Agent:
         self.path = path
         self.settings = settings
         self.owner = os.getpid()
+        self.has_answered = False
+        """Whether it is up, so that the next connection need not wait for its start."""
         self.threads = threading.local()
         """Blocking connections, one per thread."""
         self.loops: weakref.WeakKeyDictionary[AbstractEventLoop, LoopConnection] = (
@@ -66,6 +68,11 @@ class Agent:
                 f"a sandbox of process {self.owner} was used in process {os.getpid()}, forked "
                 "from it: make a new sandbox after the fork"
             )
+
+    def greeting(self) -> float:
+        """Seconds to wait for the first answer on a new connection."""
+        settings = self.settings
+        return settings.keepalive if self.has_answered else settings.start_timeout
 
     def is_dead(self) -> bool:
         """Whether the agent ended, and all of its sandboxes with it. False if not known."""
@@ -237,6 +244,7 @@ class _Current:
             agent = self._agent
             if agent is not None and not agent.is_dead():
                 return agent
+            self._agent = None
             if isinstance(agent, EmbeddedAgent):
                 agent.bury()
             settings = _settings.read()

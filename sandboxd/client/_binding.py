@@ -190,6 +190,7 @@ class Binding:
             return
         self._bound = True
         self.channel.is_bound = True
+        self.channel.transport.agent.has_answered = True
         waited = 0.0 if self._first_use is None else time.monotonic() - self._first_use
         # The agent's own figure: an answer may lie in the socket for as long as the caller is busy
         # with something else. It does not contain the start of the agent, which may be waited for.

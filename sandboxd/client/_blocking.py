@@ -104,9 +104,10 @@ class BlockingTransport:
         connection: Connection | None = getattr(threads, "connection", None)
         if connection is None or connection.failed:
             self.agent.check_owner()
-            settings = self.agent.settings
             connection = threads.connection = Connection(
-                self.agent.path, keepalive=settings.keepalive, greeting=settings.start_timeout
+                self.agent.path,
+                keepalive=self.agent.settings.keepalive,
+                greeting=self.agent.greeting(),
             )
         return connection
 

@@ -100,7 +100,9 @@ class Repair:
         agent = self._channel.transport.agent
         if agent.is_dead():
             raise self._died(error) from None
-        hopeless = self._lost is not None and not self._repeatable
+        # A connection was tried after the silence: who is silent twice is waited for no more.
+        silent = isinstance(error, AgentUnreachableError) and error.reason == "silent"
+        hopeless = silent or (self._lost is not None and not self._repeatable)
         if hopeless or time.monotonic() >= self._until:
             if self._lost is None and isinstance(error, AgentUnreachableError):
                 raise agent.unreachable(error) from None

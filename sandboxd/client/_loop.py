@@ -31,7 +31,7 @@ class LoopConnection:
         self.native = Connection(
             agent.path,
             keepalive=settings.keepalive,
-            greeting=settings.start_timeout,
+            greeting=agent.greeting(),
             on_full=_watch_for_room,
             on_failed=_stop_watching,
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal as signals
 from typing import TYPE_CHECKING
 
 from sandboxd._native import signal_request, write_stdin_request
@@ -15,6 +14,9 @@ if TYPE_CHECKING:
     from sandboxd._native import ExecEnd
     from sandboxd.client._binding import Binding
     from sandboxd.types import ExecResult, Output
+
+_SIGTERM = 15
+"""The same on every Linux; importing `signal` for it would cost more than this module."""
 
 _STDIN_CHUNK = 1024 * 1024
 """Bytes of stdin in one call. Far below the longest frame that an agent takes (24 MiB)."""
@@ -162,7 +164,7 @@ class AsyncProcess:
 
     async def terminate(self) -> bool:
         """Send SIGTERM to every process of the exec; as `send_signal`."""
-        return await self._signal(signals.SIGTERM, cancel=False)
+        return await self._signal(_SIGTERM, cancel=False)
 
     async def kill(self) -> bool:
         """End the exec: every process of it dies, and its cause is `canceled`.

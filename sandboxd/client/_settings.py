@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandboxd.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _KEEPALIVE = 5.0
 _START_TIMEOUT = 30.0
@@ -32,23 +35,26 @@ class Settings:
 
 def read() -> Settings:
     """Read the environment."""
+    from pathlib import Path  # noqa: PLC0415  (a fifth of what importing the package costs)
+
     environ = os.environ
     binary = environ.get("SANDBOXD_AGENT_BINARY")
     state = environ.get("SANDBOXD_STATE") or environ.get("SANDBOXD_AGENT_STATE")
     return Settings(
         binary=Path(binary) if binary else Path(__file__).parent.parent / "_bin" / "sandboxd-agent",
-        state=Path(state).absolute() if state else _default_state(),
+        state=Path(state or _default_state()).absolute(),
         socket=environ.get("SANDBOXD_SOCKET") or None,
         keepalive=_seconds("SANDBOXD_KEEPALIVE", _KEEPALIVE),
         start_timeout=_seconds("SANDBOXD_START_TIMEOUT", _START_TIMEOUT),
     )
 
 
-def _default_state() -> Path:
+def _default_state() -> str:
     if os.geteuid() == 0:
-        return Path("/run/sandboxd")
+        return "/run/sandboxd"
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    return Path(runtime) / "sandboxd" if runtime else Path(f"/tmp/sandboxd-{os.geteuid()}")  # noqa: S108  (checked for its owner before use)
+    # In /tmp anybody may be first: the folder is checked for its owner before it is used.
+    return f"{runtime}/sandboxd" if runtime else f"/tmp/sandboxd-{os.geteuid()}"  # noqa: S108  (see above)
 
 
 def _seconds(name: str, default: float) -> float:

@@ -18,7 +18,17 @@ FOREIGN = {
 }
 """What an SDK inside somebody's trainer must not bring along."""
 
-HEAVY = {"asyncio", "logging", "multiprocessing", "socket", "ssl", "subprocess", "tempfile"}
+HEAVY = {
+    "asyncio",
+    "logging",
+    "multiprocessing",
+    "pathlib",
+    "signal",
+    "socket",
+    "ssl",
+    "subprocess",
+    "tempfile",
+}
 """What costs as much as the rest together, and is imported by those who need it."""
 
 

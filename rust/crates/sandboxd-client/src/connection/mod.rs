@@ -271,7 +271,8 @@ impl Connection {
         if let Phase::Greeting { until } = self.phase {
             if until <= now {
                 let seconds = self.options.greeting.as_secs_f64();
-                self.fail(&error::unreachable(format!("no answer within {seconds} s")));
+                let error = error::unreachable(format!("no answer within {seconds} s"));
+                self.fail(&error.with_reason("silent"));
             }
             return;
         }
