@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from sandboxd._native import info_request, list_sandboxes_request
 from sandboxd.client import _settings, _state, _validate
-from sandboxd.client._agent import Agent, current_agent
+from sandboxd.client._agent import current_agent
+from sandboxd.client._agent_base import Agent
 from sandboxd.client._blocking import BlockingTransport, drive
 from sandboxd.client._channel import Channel
 from sandboxd.client._results import sandbox_info

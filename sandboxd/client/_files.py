@@ -1,4 +1,4 @@
-"""Files of a sandbox. Async is the only implementation; `_sync.py` wraps it."""
+"""Files of a sandbox. Async is the only implementation; `_sync/` wraps it."""
 
 from __future__ import annotations
 

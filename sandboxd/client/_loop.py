@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sandboxd._native import Request
-    from sandboxd.client._agent import Agent
+    from sandboxd.client._agent_base import Agent
 
 T = TypeVar("T")
 

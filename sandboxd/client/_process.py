@@ -1,4 +1,4 @@
-"""A running command. Async is the only implementation; `_sync.py` wraps it."""
+"""A running command. Async is the only implementation; `_sync/` wraps it."""
 
 from __future__ import annotations
 

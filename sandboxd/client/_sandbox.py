@@ -1,4 +1,4 @@
-"""The sandbox handle. Async is the only implementation; `_sync.py` wraps it."""
+"""The sandbox handle. Async is the only implementation; `_sync/` wraps it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from sandboxd.client._agent import Agent
+    from sandboxd.client._agent_base import Agent
     from sandboxd.client._transport import Transport
     from sandboxd.types import Command, ExecInfo, ExecResult, Limits, SandboxInfo, Startup
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from sandboxd._native import Request
-    from sandboxd.client._agent import Agent
+    from sandboxd.client._agent_base import Agent
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

@@ -19,6 +19,8 @@ from sandboxd import (
     UsedAfterForkError,
 )
 from sandboxd.client import _agent, _settings, _state
+from sandboxd.client._agent_base import Agent
+from sandboxd.client._embedded import EmbeddedAgent
 
 if TYPE_CHECKING:
     from sandboxd.client._settings import Settings
@@ -36,13 +38,13 @@ def _descriptors() -> int:
 def test_a_missing_binary_is_named_with_what_to_do(settings: Settings, tmp_path: Path) -> None:
     missing = replace(settings, binary=tmp_path / "nothing")
     with pytest.raises(AgentMissingError, match=r"nothing is missing.*SANDBOXD_AGENT_BINARY"):
-        _agent.EmbeddedAgent.start(missing)
+        EmbeddedAgent.start(missing)
     assert not missing.state.exists()
 
 
 def test_a_folder_is_not_a_binary(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(AgentMissingError):
-        _agent.EmbeddedAgent.start(replace(settings, binary=tmp_path))
+        EmbeddedAgent.start(replace(settings, binary=tmp_path))
 
 
 def test_a_file_that_is_no_program_leaves_nothing_behind(
@@ -53,7 +55,7 @@ def test_a_file_that_is_no_program_leaves_nothing_behind(
     binary.chmod(0o755)
     before = _descriptors()
     with pytest.raises(AgentMissingError, match="cannot be executed"):
-        _agent.EmbeddedAgent.start(replace(settings, binary=binary))
+        EmbeddedAgent.start(replace(settings, binary=binary))
     assert _descriptors() == before
     assert list((settings.state / _state.SOCKETS).iterdir()) == []
 
@@ -62,7 +64,7 @@ def test_an_agent_that_ends_at_once_is_quoted(settings: Settings, tmp_path: Path
     binary = tmp_path / "agent"
     binary.write_text("#!/bin/sh\necho no cgroups here >&2\nexit 3\n")
     binary.chmod(0o755)
-    agent = _agent.EmbeddedAgent.start(replace(settings, binary=binary))
+    agent = EmbeddedAgent.start(replace(settings, binary=binary))
     agent._process.wait()
     assert agent.is_dead()
     error = agent.unreachable(AgentUnreachableError("refused"))
@@ -108,7 +110,7 @@ def test_a_state_folder_whose_name_is_too_long_is_refused(
     binary.chmod(0o755)
     long = replace(settings, binary=binary, state=tmp_path / ("x" * 120))
     with pytest.raises(StateUnusableError, match="path too long"):
-        _agent.EmbeddedAgent.start(long)
+        EmbeddedAgent.start(long)
 
 
 def test_folders_are_for_their_owner_alone(settings: Settings) -> None:
@@ -150,7 +152,7 @@ def test_a_socket_of_somebody_else_is_not_trusted(settings: Settings, tmp_path: 
 
 
 def test_an_agent_is_refused_in_a_forked_process(settings: Settings) -> None:
-    agent = _agent.Agent("/nowhere", settings)
+    agent = Agent("/nowhere", settings)
     agent.owner += 1
     with pytest.raises(UsedAfterForkError, match="after the fork"):
         agent.check_owner()

@@ -1,0 +1,10 @@
+"""The blocking forms: thin facades that drive the async ones over a transport that blocks.
+
+A test compares every signature and docstring with its async twin.
+"""
+
+from sandboxd.client._sync._files import Files
+from sandboxd.client._sync._process import Process
+from sandboxd.client._sync._sandbox import Sandbox
+
+__all__ = ["Files", "Process", "Sandbox"]

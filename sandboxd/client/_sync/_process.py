@@ -1,0 +1,138 @@
+"""The blocking form of a running command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sandboxd.client._blocking import drive
+from sandboxd.client._process import DEFAULT_MAX_OUTPUT_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sandboxd.client._process import AsyncProcess
+    from sandboxd.types import ExecResult, Output
+
+
+class Process:
+    """A command that was started, returned by `Sandbox.start`.
+
+    Iterate over it for its output as it comes:
+
+        for output in process:
+            print(output.stream, output.data)
+
+    It runs on when this object is dropped, until it ends by itself, is killed, or its sandbox is
+    closed. A broken connection is repaired by reading on from the same offset.
+    """
+
+    def __init__(self, process: AsyncProcess) -> None:
+        """Wrap an exec that was started. Use `Sandbox.start`, not this."""
+        self._process = process
+
+    def __repr__(self) -> str:
+        """Show what names the process."""
+        return repr(self._process).replace("AsyncProcess", "Process", 1)
+
+    def __iter__(self) -> Iterator[Output]:
+        """Iterate over output that was not returned yet. For one reader at a time."""
+        return self
+
+    def __next__(self) -> Output:
+        """Wait for the next piece of output; ends when the process and its output have ended."""
+        try:
+            return drive(self._process.__anext__())
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    @property
+    def exec_id(self) -> str:
+        """Name of the exec, unique in its sandbox."""
+        return self._process.exec_id
+
+    @property
+    def pid(self) -> int:
+        """Process number inside the sandbox."""
+        return self._process.pid
+
+    def wait(self, *, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES) -> ExecResult:
+        """Wait for the end.
+
+        Output that was iterated over before this call is not in the result; `truncated` speaks of
+        the rest alone. Cancelling the call does not end the process.
+
+        Args:
+            max_output_bytes: Bytes kept of each stream, 0 to 256 MiB: the first and the last
+                half. More is counted, and `truncated` says so.
+
+        Returns:
+            How it ended, and the output that was not iterated over.
+
+        Raises:
+            SandboxLostError: If the infrastructure ended the sandbox.
+            SandboxClosedError: If the sandbox was closed.
+            ExecNotFoundError: If the process ended so long ago that its result is not kept:
+                more than a minute, or a thousand execs.
+            ConnectionLostError: If the connection could not be repaired within 20 seconds.
+        """
+        return drive(self._process.wait(max_output_bytes=max_output_bytes))
+
+    def write_stdin(self, data: bytes | bytearray | memoryview | str) -> None:
+        """Write to stdin, and wait until the process or the pipe has taken it.
+
+        For one writer at a time. Bytes are written once, even over a broken connection.
+
+        Args:
+            data: Bytes of any length, or text that is encoded as UTF-8.
+
+        Raises:
+            InvalidArgumentError: If the process was started without `stdin=True`.
+            ExecNotFoundError: If the process has ended.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired; a part may be written.
+        """
+        drive(self._process.write_stdin(data))
+
+    def close_stdin(self) -> None:
+        """Say that there is no more stdin. A second time is no error.
+
+        Raises:
+            InvalidArgumentError: If the process was started without `stdin=True`.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired.
+        """
+        drive(self._process.close_stdin())
+
+    def send_signal(self, signal: int) -> bool:
+        """Send a signal to every process of the exec, background children included.
+
+        Args:
+            signal: Number from 1 to 64, or a member of `signal.Signals`.
+
+        Returns:
+            Whether it was delivered; false when the exec had ended before.
+
+        Raises:
+            InvalidArgumentError: If there is no such signal.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection broke; it may have been delivered.
+        """
+        return drive(self._process.send_signal(signal))
+
+    def terminate(self) -> bool:
+        """Send SIGTERM to every process of the exec; as `send_signal`."""
+        return drive(self._process.terminate())
+
+    def kill(self) -> bool:
+        """End the exec: every process of it dies, and its cause is `canceled`.
+
+        Processes that left their session or were orphaned die too. Returns when it is over.
+
+        Returns:
+            Whether it did that; false when the exec had ended before.
+
+        Raises:
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired.
+        """
+        return drive(self._process.kill())
