@@ -67,7 +67,6 @@ pub(crate) struct Agent {
 pub(crate) struct Host {
     pub(crate) launcher: Launcher,
     pub(crate) cgroups: Cgroups,
-    pub(crate) mount_point: PathBuf,
     pub(crate) templates: Templates,
     pub(crate) capabilities: Capabilities,
     pub(crate) cpus: Cpus,
@@ -100,7 +99,6 @@ impl Agent {
         let host = Arc::new(Host {
             launcher,
             cgroups,
-            mount_point: state.mount_point().to_owned(),
             templates,
             capabilities,
             cpus: Cpus::of_this_process(),
@@ -159,3 +157,6 @@ fn id_slots(count: u32) -> IdSlots {
     let block = std::process::id() % ID_BLOCKS;
     IdSlots { first: FIRST_ID + block * (MAX_SANDBOXES << 16), count, slots: MAX_SANDBOXES }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,7 +21,8 @@ const POINTER: usize = 8;
 /// Longest path that a system call takes, without its NUL.
 const MAX_PATH: usize = 4_095;
 
-const SHELL: &[u8] = b"/bin/sh";
+/// Runs shell lines.
+pub(crate) const SHELL: &[u8] = b"/bin/sh";
 
 /// Pieces of a shell line that is longer than an argument may be. Below [`MAX_STRING`] by the few
 /// bytes that a cut may move so as not to split a character.

@@ -15,12 +15,13 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use sandboxd_linux::cgroup::Counters;
 use sandboxd_linux::protocol::ToInit;
+use sandboxd_proto::v1;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Sleep;
 
 use super::cause::EndedBy;
-use super::entry::{Exec, ExecState, Report};
-use super::finish::{self, Measured};
+use super::entry::{Exec, ExecState, Exited, Report};
+use super::finish::{self, Measured, Operands};
 use crate::lock::lock;
 use crate::sandboxes::{Enclosure, Sandbox};
 use crate::watch;
@@ -37,6 +38,9 @@ pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often a killed leaf is looked at until it is empty.
 const LEAF_LOOK: Duration = Duration::from_micros(500);
+
+/// Why a sandbox is given up in which SIGKILL has no effect in time.
+const UNKILLABLE: &str = "unkillable_process";
 
 /// SIGKILL.
 const KILL: i32 = 9;
@@ -57,6 +61,7 @@ pub(crate) struct Driver {
     pub(crate) counters: Counters,
     /// Other execs ran beside it.
     pub(crate) overlapped: bool,
+    pub(crate) operands: Operands,
 }
 
 /// Our end of a standard input.
@@ -88,14 +93,28 @@ impl Driver {
             Event::End(ended_by) => (self.end().await, Some(ended_by)),
             other => (other, None),
         };
+        let mut killed = ended_by.is_some();
         match event {
-            Event::Report(report) => {
+            Event::Report(Report::Exited(exited)) => {
                 self.drain();
-                self.settle(report, ended_by);
+                let end = self.measure(exited, ended_by);
+                // A limit that was met ends an exec as a deadline does: what it left running would
+                // only meet the limit again, and keep the next command from starting.
+                if finish::is_limit(&end) && !killed {
+                    killed = true;
+                    self.kill();
+                    if !self.wait_until_empty().await {
+                        self.sandbox.give_up(UNKILLABLE);
+                    }
+                }
+                finish::conclude(&self.sandbox, &self.exec, Ok(end));
+            }
+            Event::Report(Report::NeverRan(failure)) => {
+                finish::never_ran(&self.sandbox, &self.exec, &failure, &self.operands);
             }
             _ => finish::lost(&self.sandbox, &self.exec),
         }
-        tokio::spawn(self.clean_up(ended_by.is_some()));
+        tokio::spawn(self.clean_up(killed));
     }
 
     /// Kills everything and waits until it is gone.
@@ -107,7 +126,7 @@ impl Driver {
             Event::Report(_) if self.wait_until_empty().await => event,
             Event::Lost => event,
             _ => {
-                self.sandbox.give_up("a killed process does not end");
+                self.sandbox.give_up(UNKILLABLE);
                 Event::Lost
             }
         }
@@ -307,14 +326,14 @@ impl Driver {
         }
     }
 
-    fn settle(&self, report: Report, ended_by: Option<EndedBy>) {
+    fn measure(&self, exited: Exited, ended_by: Option<EndedBy>) -> v1::ExecEnd {
         let measured = Measured {
             ended_by,
             duration: self.started.elapsed(),
             counters: self.counters,
             overlapped: self.overlapped,
         };
-        finish::settle(&self.sandbox, &self.enclosure, &self.exec, report, &measured);
+        finish::measure(&self.sandbox, &self.enclosure, &self.exec, exited, &measured)
     }
 
     /// Gives everything back, after the reply.

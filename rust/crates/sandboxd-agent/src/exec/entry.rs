@@ -56,8 +56,19 @@ pub(crate) struct ExecState {
 /// Init's last word on an exec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
-    Exited { status: i32, cpu_nanos: u64, peak_kib: u64 },
+    Exited(Exited),
     NeverRan(Failure),
+}
+
+/// What the kernel said of the main process when it was reaped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exited {
+    /// As `wait(2)` gives it.
+    pub(crate) status: i32,
+    /// With the children that it waited for.
+    pub(crate) cpu_nanos: u64,
+    /// Of the largest of them.
+    pub(crate) peak_kib: u64,
 }
 
 impl ExecState {

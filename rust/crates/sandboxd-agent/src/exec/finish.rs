@@ -4,12 +4,14 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use sandboxd_linux::cgroup::Counters;
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
 use super::cause::{EndedBy, Exit, Facts, Hit, cause};
-use super::entry::{Exec, Report};
+use super::command::SHELL;
+use super::entry::{Exec, Exited};
 use crate::lock::lock;
 use crate::sandboxes::{Enclosure, Sandbox};
 
@@ -24,31 +26,27 @@ pub(crate) struct Measured {
     pub(crate) overlapped: bool,
 }
 
-/// Ends an exec of which init has said its last word.
-pub(crate) fn settle(
-    sandbox: &Sandbox,
-    enclosure: &Enclosure,
-    exec: &Exec,
-    report: Report,
-    measured: &Measured,
-) {
-    match report {
-        Report::Exited { status, cpu_nanos, peak_kib } => {
-            let exit = Exit::from_wait_status(status);
-            let end = end(sandbox, enclosure, exec, exit, measured);
-            let end = v1::ExecEnd { cpu_time_ns: cpu_nanos, ..end };
-            let peak_memory_bytes = match end.cause() {
-                // The peak of the whole sandbox is the one that met the limit.
-                v1::Cause::MemoryLimit => end.limit_peak.unwrap_or_default(),
-                _ => peak_kib.saturating_mul(1024),
-            };
-            conclude(sandbox, exec, Ok(v1::ExecEnd { peak_memory_bytes, ..end }));
-        }
-        Report::NeverRan(failure) => {
-            sandbox.execs().withdraw(exec);
-            conclude_unlisted(exec, Err(never_ran(&failure)));
+/// What a command names that may be missing.
+#[derive(Debug)]
+pub(crate) struct Operands {
+    program: Bytes,
+    directory: Bytes,
+}
+
+impl Operands {
+    pub(crate) fn new(command: &v1::Command) -> Self {
+        let shell = || Bytes::from_static(SHELL);
+        Self {
+            program: command.argv.first().cloned().unwrap_or_else(shell),
+            directory: command.cwd.clone(),
         }
     }
+}
+
+/// Ends an exec that was not started: its id can be used again.
+pub(crate) fn never_ran(sandbox: &Sandbox, exec: &Exec, failure: &Failure, operands: &Operands) {
+    sandbox.execs().withdraw(exec);
+    conclude_unlisted(exec, Err(start_error(sandbox, failure, operands)));
 }
 
 /// Ends an exec whose sandbox is gone.
@@ -57,7 +55,8 @@ pub(crate) fn lost(sandbox: &Sandbox, exec: &Exec) {
     conclude(sandbox, exec, Err(error.maybe_run(true)));
 }
 
-fn conclude(sandbox: &Sandbox, exec: &Exec, outcome: Result<v1::ExecEnd, CallError>) {
+/// Sets the outcome, and enters it into the table.
+pub(crate) fn conclude(sandbox: &Sandbox, exec: &Exec, outcome: Result<v1::ExecEnd, CallError>) {
     let kept = conclude_unlisted(exec, outcome);
     let forgotten = sandbox.execs().finish(exec, kept, Instant::now());
     drop(forgotten);
@@ -78,13 +77,21 @@ fn conclude_unlisted(exec: &Exec, outcome: Result<v1::ExecEnd, CallError>) -> us
     kept
 }
 
-fn end(
+/// Whether an exec ended because it met a limit of the sandbox.
+pub(crate) fn is_limit(end: &v1::ExecEnd) -> bool {
+    use v1::Cause::{CpuLimit, DiskLimit, MemoryLimit, OutputLimit, PidsLimit};
+    matches!(end.cause(), CpuLimit | DiskLimit | MemoryLimit | OutputLimit | PidsLimit)
+}
+
+/// Reads the counters, and decides about the cause.
+pub(crate) fn measure(
     sandbox: &Sandbox,
     enclosure: &Enclosure,
     exec: &Exec,
-    exit: Exit,
+    exited: Exited,
     measured: &Measured,
 ) -> v1::ExecEnd {
+    let exit = Exit::from_wait_status(exited.status);
     let (stdout_total_bytes, stderr_total_bytes) = lock(&exec.state).totals();
     let limits = &sandbox.spec.limits;
     let grown = enclosure.count_since(&measured.counters);
@@ -115,13 +122,18 @@ fn end(
         Exit::Code(code) => (Some(code), None),
         Exit::Signal(signal) => (None, Some(signal)),
     };
+    let peak_memory_bytes = match (cause, hit) {
+        // The peak of the whole sandbox is the one that met the limit.
+        (v1::Cause::MemoryLimit, Some(hit)) => hit.peak,
+        _ => exited.peak_kib.saturating_mul(1024),
+    };
     v1::ExecEnd {
         cause: cause.into(),
         exit_code,
         signal,
         duration_ns: u64::try_from(measured.duration.as_nanos()).unwrap_or(u64::MAX),
-        cpu_time_ns: 0,
-        peak_memory_bytes: 0,
+        cpu_time_ns: exited.cpu_nanos,
+        peak_memory_bytes,
         limit: hit.map(|hit| hit.limit),
         limit_peak: hit.map(|hit| hit.peak),
         stdout_total_bytes,
@@ -130,37 +142,46 @@ fn end(
 }
 
 /// The error of a command that was not started, by the step that failed.
-fn never_ran(failure: &Failure) -> CallError {
+fn start_error(sandbox: &Sandbox, failure: &Failure, operands: &Operands) -> CallError {
     let what = io::Error::from_raw_os_error(failure.errno);
     let detail = &failure.detail;
-    let (code, step, message) = match failure.step {
+    let failed =
+        |step, message: String| CallError::new(ErrorCode::ExecFailed, message).with_reason(step);
+    match failure.step {
         Step::Table => {
-            let message = "the sandbox runs as many commands as it can at once".to_owned();
-            (ErrorCode::ResourceExhausted, "table", message)
+            let message = "the sandbox runs as many commands as it can at once";
+            CallError::new(ErrorCode::ResourceExhausted, message)
         }
-        Step::Fork => {
-            let message = format!(
+        Step::Fork => failed(
+            "fork",
+            format!(
                 "no process can be made in the sandbox: {what}; its limits on processes or memory \
                  are used up"
-            );
-            (ErrorCode::ExecFailed, "fork", message)
-        }
-        Step::User => (ErrorCode::ExecFailed, "user", format!("cannot become the user: {what}")),
+            ),
+        ),
+        Step::User => failed("user", format!("cannot become the user: {what}")),
         Step::Directory => {
-            (ErrorCode::ExecFailed, "directory", format!("cannot enter directory {detail}: {what}"))
+            let named = [&*operands.directory, &sandbox.spec.cwd];
+            let shown = named.into_iter().find(|path| !path.is_empty()).map(shown);
+            let directory = shown.unwrap_or_else(|| "of the user (its home)".to_owned());
+            failed("directory", format!("cannot enter directory {directory}: {what}"))
         }
         Step::Program => {
-            (ErrorCode::ExecFailed, "program", format!("cannot start {detail}: {what}"))
+            failed("program", format!("cannot start {}: {what}", shown(&operands.program)))
         }
-        Step::Descriptor => {
-            (ErrorCode::ExecFailed, "descriptor", format!("cannot set up a descriptor: {what}"))
-        }
-        Step::Cgroup => {
-            (ErrorCode::ExecFailed, "cgroup", format!("cannot enter the command's cgroup: {what}"))
-        }
-        _ => {
-            (ErrorCode::ExecFailed, "other", format!("cannot start the command: {detail}: {what}"))
-        }
-    };
-    CallError::new(code, message).with_reason(step)
+        Step::Descriptor => failed("descriptor", format!("cannot set up a descriptor: {what}")),
+        Step::Cgroup => failed("cgroup", format!("cannot enter the command's cgroup: {what}")),
+        Step::Namespaces
+        | Step::IdMap
+        | Step::Mount
+        | Step::Network
+        | Step::Capabilities
+        | Step::Seccomp
+        | Step::Other => failed("other", format!("cannot start the command: {detail}: {what}")),
+    }
+}
+
+/// A path for people; a long one is cut.
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(&path[..path.len().min(256)]).into_owned()
 }

@@ -24,7 +24,7 @@ mod window;
 
 pub(crate) use cause::Hit;
 pub(crate) use command::{check_directory, check_variable, parse_user};
-pub(crate) use entry::Report;
+pub(crate) use entry::{Exited, Report};
 pub(crate) use identity::{Claimed, Identity};
 pub(crate) use leaves::LeafPool;
 pub(crate) use list::Execs;

@@ -14,6 +14,7 @@ use sandboxd_proto::{CallError, ErrorCode, v1};
 use super::command::{self, Payload};
 use super::driver::{Driver, StdinPipe};
 use super::entry::Exec;
+use super::finish::Operands;
 use super::head_tail::HeadTail;
 use super::output::Output;
 use super::pipes;
@@ -99,6 +100,7 @@ pub(crate) fn start(
                 output_limit: sandbox.spec.limits.output_bytes,
                 counters,
                 overlapped: others > 0,
+                operands: Operands::new(command),
             };
             Ok(Started::New(exec, Box::new(driver)))
         }

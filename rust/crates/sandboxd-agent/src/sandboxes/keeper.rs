@@ -19,7 +19,7 @@ use super::limits::cpu_count;
 use super::sandbox::Sandbox;
 use super::table::Epitaph;
 use crate::agent::Host;
-use crate::exec::{LeafPool, Report, has_leaves};
+use crate::exec::{Exited, LeafPool, Report, has_leaves};
 use crate::lock::lock;
 use crate::packets::PacketSocket;
 
@@ -37,6 +37,10 @@ const REPORT_SIZE: usize = 8 * 1024;
 
 /// Disk of a sandbox without a limit: init wants a number.
 const UNLIMITED_DISK: u64 = 1 << 40;
+
+/// Where init builds the root, in its own mount namespace: nothing of it is seen here. A directory
+/// that every id can reach, because init has those of its sandbox by then; the state folder is not.
+const MOUNT_POINT: &str = "/tmp";
 
 const KILL: i32 = 9;
 
@@ -117,7 +121,7 @@ impl Kept {
             number: self.sandbox.number,
             hardened: spec.template.hardened,
             root,
-            mount_point: self.host.mount_point.clone(),
+            mount_point: MOUNT_POINT.into(),
             disk_bytes: spec.limits.disk_bytes.unwrap_or(UNLIMITED_DISK),
             cpus: share.map_or_else(Vec::new, |count| self.host.cpus.take(count)),
             hostname: (&*self.sandbox.id).into(),
@@ -200,7 +204,8 @@ impl Kept {
         let execs = self.sandbox.execs();
         match report {
             Some(FromInit::Exited { exec, status, cpu_nanos, peak_kib }) => {
-                execs.set_report(exec, Report::Exited { status, cpu_nanos, peak_kib });
+                let exited = Exited { status, cpu_nanos, peak_kib };
+                execs.set_report(exec, Report::Exited(exited));
             }
             Some(FromInit::Started { exec, pid }) => execs.set_started(exec, pid),
             Some(FromInit::StartFailed { exec, failure }) => {
