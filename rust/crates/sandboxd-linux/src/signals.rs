@@ -7,6 +7,9 @@ use std::ptr::null_mut;
 
 use crate::syscall::check;
 
+/// Real-time signals included.
+const LAST_SIGNAL: i32 = 64;
+
 fn set_of(signals: &[i32]) -> libc::sigset_t {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the pointer is valid for writing a set.
@@ -23,9 +26,22 @@ fn set_of(signals: &[i32]) -> libc::sigset_t {
 /// ignored signals, so init may not ignore any: it survives without, being the first process of its
 /// namespace.
 pub fn reset(blocked: &[i32]) {
-    for signal in 1..=libc::SIGRTMAX() {
-        // SAFETY: the default action runs no code of ours. SIGKILL and SIGSTOP are refused.
-        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // The kernel's structure, all zeroes: the default action, without flags. Not by way of the C
+    // library, which leaves out two signals that it wants for itself, and that a careless parent
+    // may have ignored.
+    let default = [0_u64; 4];
+    for signal in 1..=LAST_SIGNAL {
+        // SAFETY: the structure has the size that the kernel reads; the default action runs no code
+        // of ours. SIGKILL and SIGSTOP are refused.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                null_mut::<u64>(),
+                size_of::<u64>(),
+            )
+        };
     }
     block(blocked);
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsRawFd as _;
 
-use crate::support::{Command, Host, Order, is_root};
+use crate::support::{Command, Host, Order, eventually, is_root};
 
 #[test]
 fn a_program_runs_and_its_output_and_exit_code_come_back() {
@@ -181,6 +181,51 @@ fn a_hardened_sandbox_has_no_capabilities_at_all() {
     let sandbox = host.launch(&Order::default());
     let status = sandbox.sh("grep -E 'CapEff|CapBnd' /proc/self/status");
     assert_eq!(status.stdout, "CapEff:\t00000000a80425fb\nCapBnd:\t00000000a80425fb\n");
+    host.end(sandbox);
+    host.vanish();
+}
+
+#[test]
+fn programs_inherit_their_three_descriptors_and_nothing_else() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(1);
+    let sandbox = host.launch(&Order::default());
+    let ended = sandbox.sh("cd /proc/self/fd && echo *; grep -E '^Sig(Blk|Ign)' /proc/self/status");
+    // 3 is the shell's own, of the folder that it lists.
+    assert!(
+        ended.stdout.starts_with("0 1 2\n") || ended.stdout.starts_with("0 1 2 3\n"),
+        "{}",
+        ended.stdout
+    );
+    assert!(
+        ended.stdout.ends_with("SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"),
+        "{}",
+        ended.stdout
+    );
+    // Standard ones, socket, score, signals, null. Those of the exec are closed after its report.
+    eventually("init closes what it passed on", || {
+        std::fs::read_dir(format!("/proc/{}/fd", sandbox.pid)).unwrap().count() == 7
+    });
+    host.end(sandbox);
+    host.vanish();
+}
+
+#[test]
+fn terminals_and_shared_memory_work() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(0);
+    let sandbox = host.launch(&Order::default());
+    let ended = sandbox.sh("script -qec 'tty; echo $-' /dev/null < /dev/null");
+    assert!(ended.stdout.contains("/dev/pts/0"), "{}{}", ended.stdout, ended.stderr);
+    let ended = sandbox
+        .sh("echo x > /dev/shm/a; cat /dev/shm/a; echo gone > /dev/null; stat -c %a /dev/shm
+        head -c 4 /dev/urandom | wc -c; head -c 4 /dev/zero | wc -c; cat /dev/zero > /dev/full");
+    assert_eq!(ended.stdout, "x\n1777\n4\n4\n");
+    assert!(ended.stderr.contains("No space left"));
     host.end(sandbox);
     host.vanish();
 }

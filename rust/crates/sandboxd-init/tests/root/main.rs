@@ -8,5 +8,6 @@
 
 mod execs;
 mod isolation;
+mod ordinary;
 mod support;
 mod wardens;

@@ -53,7 +53,8 @@ fn everything_below_a_warden_can_be_killed_and_only_that() {
         let ended = exec.wait().unwrap();
         assert_eq!((ended.signal(), ended.stdout.as_str()), (Some(libc::SIGKILL), "up\n"));
         eventually("all are gone", || !alive(sandbox, "sleep"));
-        assert!(alive(sandbox, "other"));
+        let all = sandbox.sh("cat /proc/[0-9]*/stat").stdout;
+        assert!(alive(sandbox, "other"), "{all}");
     });
 }
 
