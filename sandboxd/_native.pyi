@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 __all__ = [
-    "DEBUG",
     "ERROR_CODES",
     "AgentInfo",
     "Connection",
@@ -37,7 +36,6 @@ __all__ = [
 _T_co = TypeVar("_T_co", covariant=True)
 
 __version__: Final[str]
-DEBUG: Final[bool]
 ERROR_CODES: Final[list[str]]
 
 class NativeError(Exception):

@@ -78,6 +78,10 @@ class BlockingStream(Generic[T]):
         self._connection = connection
         self._call = call
 
+    def __del__(self) -> None:
+        """Stop a stream that nobody reads any more."""
+        self.close()
+
     async def receive(self) -> list[T]:
         """See `Stream`."""
         return self._connection.wait_items(self._call)

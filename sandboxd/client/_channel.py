@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REPAIR_SECONDS = 20.0
-"""How long a broken connection is tried again. Below the time that agents keep the result of a
-finished exec (60 s): after it, sending a run again would run it again."""
+REPAIR_SECONDS = 4.0
+"""How long a broken connection is tried again, from its last success. On a Unix socket only an
+agent that is gone refuses one. Below the time that agents keep the result of a finished exec
+(60 s): after that, sending a run again would run it again."""
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25

@@ -56,7 +56,10 @@ class LoopConnection:
 
 
 def _watch_for_room(connection: Connection) -> None:
-    asyncio.get_running_loop().add_writer(connection.fileno(), _write, connection)
+    loop = asyncio._get_running_loop()  # noqa: SLF001  (documented; the public one raises)
+    # A stream may be dropped by the collector in another thread; the loop's next call writes then.
+    if loop is not None:
+        loop.add_writer(connection.fileno(), _write, connection)
 
 
 def _write(connection: Connection) -> None:
@@ -85,7 +88,7 @@ class LoopPending(Generic[T]):
         """See `Pending`."""
         try:
             return await self._future
-        except asyncio.CancelledError:
+        except BaseException:
             self._connection.cancel(self._call)
             raise
 
@@ -123,6 +126,10 @@ class LoopStream(Generic[T]):
         self._connection = connection
         self._call = call
 
+    def __del__(self) -> None:
+        """Stop a stream that nobody reads any more."""
+        self.close()
+
     async def receive(self) -> list[T]:
         """See `Stream`."""
         future: asyncio.Future[list[T]] = asyncio.get_running_loop().create_future()
@@ -157,7 +164,8 @@ class LoopTransport:
         call = connection.submit(loop, request, future)
         try:
             return await future
-        except asyncio.CancelledError:
+        except BaseException:
+            # Cancelled, as a rule. A call that has failed is known to nobody any more.
             connection.native.cancel(call)
             raise
 

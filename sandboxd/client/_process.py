@@ -97,7 +97,7 @@ class AsyncProcess:
             SandboxClosedError: If the sandbox was closed.
             ExecNotFoundError: If the process ended so long ago that its result is not kept:
                 more than a minute, or a thousand execs.
-            ConnectionLostError: If the connection could not be repaired within 20 seconds.
+            ConnectionLostError: If the connection could not be repaired for 4 seconds.
         """
         limit = _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT)
         kept = {"stdout": Kept(limit), "stderr": Kept(limit)}

@@ -259,7 +259,7 @@ class AsyncSandbox:
             SandboxClosedError: If the handle is closed.
             SandboxLostError: If the infrastructure ended the sandbox.
             AgentUnreachableError: If no connection could be made. Nothing ran.
-            ConnectionLostError: If reattaching failed for 20 seconds. The command may have run.
+            ConnectionLostError: If reattaching failed for 4 seconds. The command may have run.
         """
         name = _ids.fresh("ex") if exec_id is None else _validate.identifier("exec_id", exec_id)
         request = run_request(

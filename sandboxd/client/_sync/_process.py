@@ -73,7 +73,7 @@ class Process:
             SandboxClosedError: If the sandbox was closed.
             ExecNotFoundError: If the process ended so long ago that its result is not kept:
                 more than a minute, or a thousand execs.
-            ConnectionLostError: If the connection could not be repaired within 20 seconds.
+            ConnectionLostError: If the connection could not be repaired for 4 seconds.
         """
         return drive(self._process.wait(max_output_bytes=max_output_bytes))
 

@@ -221,7 +221,7 @@ class Sandbox:
             SandboxClosedError: If the handle is closed.
             SandboxLostError: If the infrastructure ended the sandbox.
             AgentUnreachableError: If no connection could be made. Nothing ran.
-            ConnectionLostError: If reattaching failed for 20 seconds. The command may have run.
+            ConnectionLostError: If reattaching failed for 4 seconds. The command may have run.
         """
         return drive(
             self._sandbox.run(

@@ -34,10 +34,6 @@ mod _native {
     #[expect(non_upper_case_globals, reason = "the name that Python expects")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// Whether the extension was built without optimisation: not to be measured.
-    #[pymodule_export]
-    const DEBUG: bool = cfg!(debug_assertions);
-
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::error::register(module)
