@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
+
 from sandboxd import _native
 
 NO_LIMITS = (None, None, None, None, None)
-COMMAND: Any = ([b"true"], [], b"", "", None)
 YES, NO = True, False
 
 REQUESTS = {
@@ -16,8 +14,8 @@ REQUESTS = {
     "release": (YES, _native.release_request("s")),
     "info": (YES, _native.info_request()),
     "list sandboxes": (YES, _native.list_sandboxes_request({}, NO)),
-    "run": (YES, _native.run_request("s", "e", *COMMAND, None, 1)),
-    "start": (YES, _native.start_request("s", "e", *COMMAND, NO)),
+    "run": (YES, _native.run_request("s", "e", [b"true"], [], b"", "", None, None, 1)),
+    "start": (YES, _native.start_request("s", "e", [b"true"], [], b"", "", None, NO)),
     "attach": (YES, _native.attach_request("s", "e", 0, 0)),
     "write stdin": (YES, _native.write_stdin_request("s", "e", 0, b"", NO)),
     "cancel": (YES, _native.signal_request("s", "e", 0, YES)),
