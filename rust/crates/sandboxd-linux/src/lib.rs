@@ -16,5 +16,6 @@ pub mod seccomp;
 pub mod seqpacket;
 pub mod signals;
 pub mod title;
+pub mod unshare;
 
 mod syscall;

@@ -24,25 +24,33 @@ pub(super) fn signal(signal: i32) {
     }
 }
 
-/// Kills every process below this one, however fast they multiply.
+/// Kills every process below this one, however fast they multiply. To be repeated until none is left.
 ///
-/// For the moment that this takes, everything in the sandbox but init is stopped: the kernel delivers
-/// a signal to everyone without letting a fork slip through, which no number of passes over `/proc`
-/// can do, among hundreds of processes that compete with us for the processors.
-pub(super) fn kill_all() {
-    let before = list();
-    // Nobody else is there to be stopped: then there is nobody to kill either.
-    if signal_everyone(libc::SIGSTOP).is_err() {
-        return;
+/// For the moment that a round takes, everything in the sandbox but init is stopped: the kernel
+/// delivers a signal to everyone without letting a fork slip through, which no number of passes over
+/// `/proc` can do, among hundreds of processes that compete with us for the processors.
+#[derive(Debug)]
+pub(super) struct Kill {
+    /// Processes that somebody had stopped before, and that stay so.
+    stopped: Vec<Entry>,
+}
+
+impl Kill {
+    pub(super) fn new() -> Self {
+        Self { stopped: list().into_iter().filter(|entry| entry.stopped).collect() }
     }
-    let all = list();
-    let doomed = below(process::id(), &all);
-    doomed.iter().for_each(|entry| send(entry, libc::SIGKILL));
-    for entry in &all {
-        let was_stopped = before.iter().any(|known| known.is(entry) && known.stopped);
-        if !was_stopped && !doomed.iter().any(|known| known.is(entry)) {
-            send(entry, libc::SIGCONT);
+
+    /// One round.
+    pub(super) fn round(&self) {
+        // Nobody else is there to be stopped: then there is nobody to kill either.
+        if signal_everyone(libc::SIGSTOP).is_err() {
+            return;
         }
+        below(process::id(), &list()).iter().for_each(|entry| send(entry, libc::SIGKILL));
+        // To everyone again, and not to those in the list: a child that was being made when the stop
+        // came has it as well, and may not have been listed yet.
+        let _ = signal_everyone(libc::SIGCONT);
+        self.stopped.iter().for_each(|entry| send(entry, libc::SIGSTOP));
     }
 }
 

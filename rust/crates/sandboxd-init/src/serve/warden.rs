@@ -15,12 +15,12 @@ use sandboxd_linux::protocol::{ExecView, FromInit};
 use sandboxd_linux::seqpacket::{self, Descriptors, Wait};
 use sandboxd_linux::signals;
 
-use super::descendants;
+use super::descendants::{self, Kill};
 use super::report::{exited, send};
 use super::start::Starter;
 
-/// Time between passes over descendants that are being killed.
-const PASS: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+/// Time between rounds over descendants that are being killed.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 const MAIN: u8 = 0;
 const ALL: u8 = 1;
@@ -96,11 +96,11 @@ impl Warden<'_> {
             send(self.control, &FromInit::Started { exec, pid: main })?;
         }
         let mut running = Some(running);
-        let mut killing = false;
+        let mut kill_all = None;
         loop {
             let mut ready =
                 [PollFd::new(&self.leash, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-            match poll(&mut ready, killing.then_some(&PASS)) {
+            match poll(&mut ready, kill_all.as_ref().map(|_| &PAUSE)) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -109,13 +109,13 @@ impl Warden<'_> {
             if order {
                 match self.order()? {
                     (MAIN, signal) if running.is_some() => drop(kill(main, signal)),
-                    (ALL, libc::SIGKILL) => killing = true,
+                    (ALL, libc::SIGKILL) => kill_all = Some(Kill::new()),
                     (ALL, signal) => descendants::signal(signal),
                     _ => {}
                 }
             }
-            if killing {
-                descendants::kill_all();
+            if let Some(kill_all) = &kill_all {
+                kill_all.round();
             }
             let left = collect(|ended| {
                 if ended.pid == main {

@@ -9,6 +9,8 @@ pub struct Layout {
     pub v1: Vec<(String, PathBuf)>,
     /// The v2 hierarchy, on a hybrid machine as well.
     pub v2: Option<PathBuf>,
+    /// The top of the v2 hierarchy, if it can be seen from here.
+    pub v2_top: Option<PathBuf>,
 }
 
 /// Controllers of v1 that are of use; others of a machine are left alone.
@@ -29,10 +31,9 @@ impl Layout {
                 continue;
             };
             if id == "0" && controllers.is_empty() {
-                layout.v2 = mounts
-                    .iter()
-                    .filter(|mount| mount.kind == "cgroup2")
-                    .find_map(|mount| mount.directory(own));
+                let v2 = mounts.iter().filter(|mount| mount.kind == "cgroup2");
+                layout.v2 = v2.clone().find_map(|mount| mount.directory(own));
+                layout.v2_top = v2.clone().find_map(|mount| mount.directory("/"));
                 continue;
             }
             for controller in controllers.split(',').filter(|name| USED.contains(name)) {
@@ -153,13 +154,14 @@ mod tests {
         let layout = Layout::parse(mountinfo, own);
         let expected = "/sys/fs/cgroup/user.slice/user-1000.slice/session-2.scope";
         assert_eq!(layout.v2.as_deref(), Some(Path::new(expected)));
+        assert_eq!(layout.v2_top.as_deref(), Some(Path::new("/sys/fs/cgroup")));
         assert!(layout.v1.is_empty());
     }
 
     #[test]
     fn a_group_outside_of_the_namespace_cannot_be_reached() {
         let mountinfo = "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
-        assert_eq!(Layout::parse(mountinfo, "0::/../../other\n"), Layout::default());
+        assert_eq!(Layout::parse(mountinfo, "0::/../../other\n").v2, None);
         let mountinfo = "30 23 0:26 /kubepods/a /sys/fs/cgroup rw - cgroup2 cgroup2 rw";
         assert_eq!(Layout::parse(mountinfo, "0::/kubepods/b\n"), Layout::default());
     }

@@ -8,13 +8,19 @@
 //! hierarchy; in it `sb-<number>` per sandbox, in that one `x<number>` per leaf. All calls are
 //! short and blocking.
 
+#[cfg(test)]
+mod double;
 mod driver;
 mod files;
 mod layout;
 mod owner;
 mod tree;
 mod v1;
+#[cfg(test)]
+mod v1_tests;
 mod v2;
+#[cfg(test)]
+mod v2_tests;
 
 pub use driver::{Controls, Counters, Limits};
 pub use layout::Layout;

@@ -12,7 +12,7 @@ use super::files::{Files, HostFiles};
 use super::layout::Layout;
 use super::owner::Owner;
 use super::v1::V1;
-use super::v2::V2;
+use super::v2::{V2, step_back};
 use crate::pidfd;
 use crate::protocol::Containment;
 
@@ -112,7 +112,8 @@ impl Cgroups {
     #[must_use]
     pub fn sweep(layout: &Layout) -> Vec<Owner> {
         let mut swept = Vec::new();
-        let own = layout.v1.iter().map(|(_, directory)| directory).chain(&layout.v2);
+        let v1 = layout.v1.iter().map(|(_, directory)| directory);
+        let own = v1.chain(&layout.v2).chain(&layout.v2_top);
         for tree in own.filter_map(|own| HostFiles.directories(own).ok()).flatten() {
             let name = tree.file_name().and_then(|name| name.to_str());
             let Some(owner) = name.and_then(Owner::from_group) else { continue };
@@ -317,6 +318,7 @@ pub(super) fn undo(files: &impl Files, directories: &[PathBuf]) {
 ///
 /// `ResourceBusy` if something in it would not die in five seconds.
 pub fn remove_tree(tree: &Path) -> io::Result<()> {
+    step_back(&HostFiles, tree);
     let deadline = Instant::now() + DRAIN_TIMEOUT;
     let mut pause = Duration::from_millis(1);
     loop {

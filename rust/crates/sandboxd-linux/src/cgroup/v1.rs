@@ -37,11 +37,16 @@ pub(super) struct V1<F> {
 impl<F: Files> V1<F> {
     /// Makes the agent's tree in every hierarchy that lets it; `None` if none does.
     pub(super) fn set_up(files: F, layout: &Layout, tree: &str) -> Option<Self> {
-        let make = |controller: &str| {
-            let directory = layout.v1(controller)?.join(tree);
-            files.create_directory(&directory).is_ok().then_some(directory)
-        };
+        let mut made: Vec<PathBuf> = Vec::new();
         // Controllers mounted together share a directory: it is made once.
+        let mut make = |controller: &str| {
+            let directory = layout.v1(controller)?.join(tree);
+            if !made.contains(&directory) {
+                files.create_directory(&directory).ok()?;
+                made.push(directory.clone());
+            }
+            Some(directory)
+        };
         let memory = make("memory");
         let pids = make("pids");
         let cpu = make("cpu");
@@ -74,9 +79,16 @@ impl<F: Files> V1<F> {
         Ok(())
     }
 
-    /// The hierarchies that limit, without the freezer.
-    fn limiting(&self) -> impl Iterator<Item = &PathBuf> {
-        [&self.memory, &self.pids, &self.cpu].into_iter().flatten()
+    /// The hierarchies that limit, each once, without the freezer.
+    fn limiting(&self) -> Vec<PathBuf> {
+        let each = [&self.memory, &self.pids, &self.cpu].into_iter().flatten();
+        let mut trees: Vec<PathBuf> = Vec::new();
+        for tree in each {
+            if !trees.contains(tree) {
+                trees.push(tree.clone());
+            }
+        }
+        trees
     }
 
     fn freezer(&self) -> io::Result<&PathBuf> {
@@ -108,7 +120,9 @@ impl<F: Files> Driver for V1<F> {
     }
 
     fn trees(&self) -> Vec<PathBuf> {
-        self.limiting().chain(&self.freezer).cloned().collect()
+        let mut trees = self.limiting();
+        trees.extend(self.freezer.clone().filter(|tree| !trees.contains(tree)));
+        trees
     }
 
     fn create(&self, group: &Path, limits: &Limits) -> io::Result<()> {
@@ -122,7 +136,7 @@ impl<F: Files> Driver for V1<F> {
 
     fn tasks(&self, group: &Path) -> io::Result<Vec<OwnedFd>> {
         let tasks = |tree: &PathBuf| self.files.open_write(&tree.join(group).join("tasks"));
-        self.limiting().map(tasks).collect()
+        self.limiting().iter().map(tasks).collect()
     }
 
     fn directory(&self, _group: &Path) -> io::Result<Option<OwnedFd>> {

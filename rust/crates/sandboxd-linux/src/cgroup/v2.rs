@@ -25,34 +25,50 @@ pub(super) struct V2<F> {
     controls: Controls,
 }
 
-impl<F: Files> V2<F> {
-    /// Makes the agent's tree and hands it as many controllers as it can get; `None` if no group
-    /// can be made.
+impl<F: Files + Clone> V2<F> {
+    /// Makes the agent's tree where it gets controllers, or else without; `None` if no group can be
+    /// made.
+    ///
+    /// A group hands controllers down only while no process is in it itself, the top one apart. So
+    /// the agent steps aside into a group of its own if that helps. Where other programs are beside
+    /// it, as in the scope of a login session, the tree goes to the top, if we may write there.
     pub(super) fn set_up(files: F, layout: &Layout, tree: &str) -> Option<Self> {
         let own = layout.v2.as_deref()?;
-        let directory = own.join(tree);
+        let in_own = Self::create_in(files.clone(), own, tree);
+        if in_own.as_ref().is_some_and(Self::limits_something) {
+            return in_own;
+        }
+        let top = layout.v2_top.as_deref().filter(|top| *top != own);
+        let in_top = top.and_then(|top| Self::create_in(files, top, tree));
+        let (chosen, other) = match in_top {
+            Some(in_top) if in_own.is_none() || in_top.limits_something() => (Some(in_top), in_own),
+            in_top => (in_own, in_top),
+        };
+        if let Some(other) = other {
+            undo(&other.files, &[other.tree]);
+        }
+        chosen
+    }
+
+    fn create_in(files: F, group: &Path, tree: &str) -> Option<Self> {
+        let directory = group.join(tree);
         files.create_directory(&directory).ok()?;
-        if delegate(&files, own).is_err() {
-            // A group with processes of its own hands no controllers down. If they are only ours,
-            // they can step aside; if not, there are no limits here, but leaves work all the same.
-            let aside = directory.join("agent");
-            let moved = files.create_directory(&aside).and_then(|()| {
-                files.write(&aside.join("cgroup.procs"), "0")?;
-                delegate(&files, own)
-            });
-            if moved.is_err() {
-                // Back to where we were: `agent` must not hold controllers away from the tree.
-                let _ = files.write(&own.join("cgroup.procs"), "0");
-                undo(&files, &[aside]);
-            }
+        if delegate(&files, group).is_err() {
+            step_aside(&files, &directory);
         }
         let _ = delegate(&files, &directory);
-        let granted = files.read(&directory.join("cgroup.subtree_control")).unwrap_or_default();
+        let granted = files.read(&directory.join(SUBTREE_CONTROL)).unwrap_or_default();
         let has = |name: &str| granted.split_ascii_whitespace().any(|granted| granted == name);
         let controls = Controls { memory: has("memory"), pids: has("pids"), cpu: has("cpu") };
         Some(Self { files, tree: directory, controls })
     }
 
+    fn limits_something(&self) -> bool {
+        self.controls != Controls::default()
+    }
+}
+
+impl<F: Files> V2<F> {
     fn limit(&self, group: &Path, limits: &Limits) -> io::Result<()> {
         let directory = self.tree.join(group);
         if let Some(bytes) = limits.memory_bytes {
@@ -73,15 +89,54 @@ impl<F: Files> V2<F> {
     }
 }
 
+const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
+const PROCESSES: &str = "cgroup.procs";
+
+/// Controllers that limits are made of.
+const USED: [&str; 3] = ["memory", "pids", "cpu"];
+
 /// Hands every useful controller that `group` has to the groups beneath it.
-fn delegate<F: Files>(files: &F, group: &Path) -> io::Result<()> {
+fn delegate(files: &impl Files, group: &Path) -> io::Result<()> {
     let available = files.read(&group.join("cgroup.controllers"))?;
-    for controller in available.split_ascii_whitespace() {
-        if ["memory", "pids", "cpu"].contains(&controller) {
-            files.write(&group.join("cgroup.subtree_control"), &format!("+{controller}"))?;
-        }
+    for controller in available.split_ascii_whitespace().filter(|name| USED.contains(name)) {
+        files.write(&group.join(SUBTREE_CONTROL), &format!("+{controller}"))?;
     }
     Ok(())
+}
+
+/// Moves this process out of the group above `tree`, into one beneath it, so that controllers can
+/// come down. Moves it back if they do not even then.
+fn step_aside(files: &impl Files, tree: &Path) {
+    let (Some(above), aside) = (tree.parent(), tree.join(ASIDE)) else { return };
+    let moved = files.create_directory(&aside).and_then(|()| {
+        files.write(&aside.join(PROCESSES), "0")?;
+        delegate(files, above)
+    });
+    if moved.is_err() {
+        step_back(files, tree);
+    }
+}
+
+/// Name of the group that the agent steps aside into.
+const ASIDE: &str = "agent";
+
+/// Undoes [`step_aside`] for this process, should it have been moved, so that `tree` can be removed.
+/// Best effort.
+pub(super) fn step_back(files: &impl Files, tree: &Path) {
+    let (Some(above), aside) = (tree.parent(), tree.join(ASIDE)) else { return };
+    let inside = files.read(&aside.join(PROCESSES)).unwrap_or_default();
+    if !pids(&inside).contains(&std::process::id()) {
+        return;
+    }
+    // A group that hands controllers down takes no process.
+    for group in [tree, above] {
+        for controller in USED {
+            let _ = files.write(&group.join(SUBTREE_CONTROL), &format!("-{controller}"));
+        }
+    }
+    if files.write(&above.join(PROCESSES), "0").is_ok() {
+        let _ = files.remove_directory(&aside);
+    }
 }
 
 impl<F: Files> Driver for V2<F> {
