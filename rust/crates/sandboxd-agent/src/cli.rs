@@ -21,6 +21,9 @@ pub(crate) enum Command {
     Version,
     /// Say what this host can enforce, and what would provide the rest
     Doctor(Doctor),
+    /// Of the agent's own: tries what changes the process that tries it
+    #[command(hide = true)]
+    Probe,
 }
 
 #[derive(Debug, Args)]

@@ -4,8 +4,7 @@
 //! STATE/                          0700, ours alone
 //!   sockets/NAME.sock             where agents listen; `sandboxd ls` finds them here
 //!   agents/PID-STARTTIME/         of one agent, removed at its end
-//!     mnt/                        where inits build their root, each in its own mount namespace
-//!     host/ …                     layers of templates
+//!     host/ cpus-N/               layers of templates
 //! ```
 //!
 //! An agent that was killed leaves its folder behind; the next one sweeps it. The start time in the
@@ -27,7 +26,6 @@ pub(crate) struct StateFolder {
     root: PathBuf,
     agent: ProcessName,
     own: PathBuf,
-    mount_point: PathBuf,
 }
 
 impl StateFolder {
@@ -44,10 +42,8 @@ impl StateFolder {
         private_folder(&agents)?;
         private_folder(&root.join("sockets"))?;
         let own = agents.join(agent.to_string());
-        let mount_point = own.join("mnt");
         private_folder(&own)?;
-        private_folder(&mount_point)?;
-        Ok(Self { root: root.to_owned(), agent, own, mount_point })
+        Ok(Self { root: root.to_owned(), agent, own })
     }
 
     /// The folder that all agents share.
@@ -58,16 +54,6 @@ impl StateFolder {
     /// This agent's part of it.
     pub(crate) fn own(&self) -> &Path {
         &self.own
-    }
-
-    /// Empty directory for inits to mount on, in their own mount namespaces.
-    pub(crate) fn mount_point(&self) -> &Path {
-        &self.mount_point
-    }
-
-    /// `PID-STARTTIME`, unique among the agents of this machine; also in the names of cgroups.
-    pub(crate) fn agent_name(&self) -> String {
-        self.agent.to_string()
     }
 
     /// Where this agent listens unless told otherwise.
@@ -218,7 +204,7 @@ mod tests {
     fn it_is_made_for_this_user_alone_and_removed_at_the_end() {
         let (_parent, root) = folder();
         let state = StateFolder::open(&root).unwrap();
-        for path in [state.root(), state.own(), state.mount_point()] {
+        for path in [state.root(), state.own()] {
             assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o700, "{}", path.display());
         }
         state.remove();

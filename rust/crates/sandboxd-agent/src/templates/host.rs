@@ -6,7 +6,7 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sandboxd_linux::protocol::LayeredMount;
 
@@ -108,6 +108,7 @@ fn is_in_usr(target: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use sandboxd_linux::protocol::LayeredMount;
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
 use super::host;
 use crate::call::Answer;
+use crate::lock::lock;
 use crate::state::{StateFolder, unusable};
 
 /// For what a claim leaves open. The disk of a sandbox lives in memory, so it counts against its
@@ -94,7 +95,7 @@ impl Templates {
     pub(crate) fn root(&self, template: &Template, cpus: usize) -> Answer<Vec<LayeredMount>> {
         let layer = self.0.folder.join(format!("cpus-{cpus}"));
         {
-            let mut made = self.0.cpu_layers.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut made = lock(&self.0.cpu_layers);
             if !made.contains(&cpus) {
                 host::make_cpus(&layer, cpus).map_err(|error| unusable(&layer, &error))?;
                 made.insert(cpus);
@@ -147,20 +148,6 @@ mod tests {
             assert_eq!(std::fs::read_to_string(online).unwrap(), "0-1\n");
             assert_eq!(root[0].layers.len(), 2);
             assert_eq!(root[1..], host.root[1..]);
-        }
-    }
-
-    #[test]
-    #[ignore = "a measurement, not a check"]
-    fn time_to_build() {
-        let (_parent, templates) = templates();
-        drop(templates);
-        for _ in 0..5 {
-            let parent = tempfile::tempdir().unwrap();
-            let state = StateFolder::open(&parent.path().join("state")).unwrap();
-            let start = std::time::Instant::now();
-            Templates::build(&state).unwrap();
-            println!("{:?}", start.elapsed());
         }
     }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ use tokio_stream::StreamExt as _;
 use super::outbox::{Lane, Outbox};
 use super::window::{Feed, Incoming, SendWindow, incoming};
 use crate::call::Answer;
+use crate::lock::lock;
 use crate::watch;
 
 /// Calls that one connection may have under way. Above the 1,024 execs of a sandbox.
@@ -459,7 +460,7 @@ impl<H: Handler> Connection<H> {
         }
     }
 
-    fn calls(&self) -> std::sync::MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, Calls> {
         lock(&self.calls)
     }
 }
@@ -468,10 +469,6 @@ impl<H: Handler> Connection<H> {
 fn release(version: &str) -> Option<(&str, &str)> {
     let mut parts = version.split('.');
     Some((parts.next()?, parts.next()?))
-}
-
-fn lock(calls: &Mutex<Calls>) -> std::sync::MutexGuard<'_, Calls> {
-    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sends a stream as fast as the peer grants and the socket takes, one event at a time.

@@ -1,6 +1,7 @@
 //! The lean framing of the SDK: `sandboxd_proto::frame` over one connection.
 
 mod connection;
+mod dispatch;
 mod outbox;
 #[cfg(test)]
 mod tests;

@@ -11,13 +11,14 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
+use crate::lock::lock;
 use crate::watch;
 
 /// Replies above this many bytes are bulk data.
@@ -146,8 +147,8 @@ impl Outbox {
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
     }
 
     /// Writes as much of `bytes` as the socket takes.

@@ -12,6 +12,7 @@ use sandboxd_proto::frame::{
 };
 use sandboxd_proto::{CallError, ErrorCode, Method, v1};
 use tokio::sync::mpsc;
+use tokio_stream::StreamExt as _;
 
 use super::connection::{Call, EventFrames, Handler, serve};
 use crate::call::Answer;

@@ -1,14 +1,18 @@
 //! Flow control of one stream, in bytes of event bodies.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use sandboxd_proto::frame::{WINDOW, put_credit};
 use sandboxd_proto::{CallError, ErrorCode};
 use tokio::sync::{Notify, mpsc};
+use tokio_stream::Stream;
 
 use super::outbox::{Lane, Outbox};
 use crate::call::Answer;
+use crate::lock::lock;
 
 /// What a peer still lets us send of a stream.
 #[derive(Debug)]
@@ -24,14 +28,14 @@ impl SendWindow {
     }
 
     pub(super) fn widen(&self, bytes: u32) {
-        let mut credit = self.lock();
+        let mut credit = lock(&self.credit);
         // A peer that grants without end has no flow control, and needs no more of it.
         *credit = credit.saturating_add(bytes.into());
         self.widened.notify_waiters();
     }
 
     pub(super) fn take(&self, bytes: usize) {
-        let mut credit = self.lock();
+        let mut credit = lock(&self.credit);
         *credit = credit.saturating_sub(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
@@ -39,15 +43,11 @@ impl SendWindow {
     pub(super) async fn open(&self) {
         loop {
             let widened = self.widened.notified();
-            if *self.lock() > 0 {
+            if *lock(&self.credit) > 0 {
                 return;
             }
             widened.await;
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, i64> {
-        self.credit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -86,7 +86,7 @@ impl Feed {
             return false;
         }
         {
-            let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut window = lock(&self.window);
             // The rule of `SendWindow`, seen from the other end.
             if *window <= 0 {
                 return false;
@@ -104,22 +104,28 @@ impl Feed {
     }
 }
 
-impl Incoming {
-    /// The next event; `None` after the last one.
-    pub(crate) async fn next(&mut self) -> Option<Answer<Bytes>> {
-        let item = self.items.recv().await?;
-        if let Ok(body) = &item {
-            self.consumed += u32::try_from(body.len()).unwrap_or(u32::MAX);
-            // Half a window at a time: enough to keep the peer sending, few frames.
-            if self.consumed >= WINDOW / 2 {
-                *self.window.lock().unwrap_or_else(PoisonError::into_inner) +=
-                    i64::from(self.consumed);
-                let mut frame = Vec::new();
-                put_credit(&mut frame, self.call, self.consumed);
-                self.outbox.send(frame, Lane::Single);
-                self.consumed = 0;
-            }
+impl Stream for Incoming {
+    type Item = Answer<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let item = ready!(self.items.poll_recv(context));
+        if let Some(Ok(body)) = &item {
+            self.consume(body.len());
         }
-        Some(item)
+        Poll::Ready(item)
+    }
+}
+
+impl Incoming {
+    /// Grants half a window at a time: enough to keep the peer sending, few frames.
+    fn consume(&mut self, bytes: usize) {
+        self.consumed += u32::try_from(bytes).unwrap_or(u32::MAX);
+        if self.consumed >= WINDOW / 2 {
+            *lock(&self.window) += i64::from(self.consumed);
+            let mut frame = Vec::new();
+            put_credit(&mut frame, self.call, self.consumed);
+            self.outbox.send(frame, Lane::Single);
+            self.consumed = 0;
+        }
     }
 }

@@ -1,0 +1,298 @@
+//! File calls on a folder that plays a sandbox's root, with all that a hostile one may hold.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rustix::fs::{FileType, Mode, OFlags};
+use sandboxd_linux::protocol::IdRange;
+use sandboxd_proto::{ErrorCode, v1};
+use sha2::{Digest as _, Sha256};
+use tokio_stream::StreamExt as _;
+
+use super::entry::{list, stat};
+use super::make_dir::make_dir;
+use super::path::SandboxPath;
+use super::read::Reading;
+use super::remove::remove;
+use super::tree::{Owner, Tree};
+use super::write::{Target, Upload};
+use crate::call::Answer;
+
+/// A folder with a `secret` beside the root, where a path that leads out would find it.
+struct Sandbox {
+    _outer: tempfile::TempDir,
+    root: PathBuf,
+    tree: Tree,
+}
+
+fn sandbox() -> Sandbox {
+    let outer = tempfile::tempdir().unwrap();
+    fs::write(outer.path().join("secret"), "secret").unwrap();
+    let root = outer.path().join("root");
+    fs::create_dir(&root).unwrap();
+    let descriptor = rustix::fs::open(&root, OFlags::PATH, Mode::empty()).unwrap();
+    // As a sandbox's root has them, seen from a root agent; an ordinary user has its own.
+    let user = rustix::process::geteuid().as_raw();
+    let ids = IdRange { first: user, count: if user == 0 { 65_536 } else { 1 } };
+    let tree = Tree::new(Arc::<OwnedFd>::new(descriptor), ids);
+    Sandbox { _outer: outer, root, tree }
+}
+
+fn path(text: &str) -> SandboxPath {
+    SandboxPath::new(text.as_bytes(), b"/").unwrap()
+}
+
+fn target(text: &str) -> Target {
+    Target { path: path(text), mode: None, owner: Owner::ROOT, parents: false }
+}
+
+impl Sandbox {
+    fn write(&self, target: &Target, data: &'static [u8]) -> Answer<v1::FilesWriteResponse> {
+        let mut upload = Upload::begin(&self.tree, target)?;
+        upload.append(&[Bytes::from_static(data)])?;
+        upload.finish()
+    }
+
+    fn read(&self, text: &str, offset: u64, length: Option<u64>) -> Answer<Vec<u8>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let reading = Reading::open(&self.tree, path(text), offset, length)?;
+            let mut stream = reading.stream();
+            let mut bytes = Vec::new();
+            while let Some(message) = stream.next().await {
+                let data = message?.data;
+                assert!((1..64 * 1024).contains(&data.len()));
+                bytes.extend_from_slice(&data);
+            }
+            Ok(bytes)
+        })
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.root).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn code<T: std::fmt::Debug>(answer: Answer<T>) -> ErrorCode {
+    answer.unwrap_err().code
+}
+
+#[test]
+fn f1_what_was_written_is_there_with_its_size_and_hash() {
+    let sandbox = sandbox();
+    let answer = sandbox.write(&target("/f"), b"hello").unwrap();
+    assert_eq!(answer.size, 5);
+    assert_eq!(answer.sha256[..], Sha256::digest(b"hello")[..]);
+    assert_eq!(fs::read(sandbox.root.join("f")).unwrap(), b"hello");
+    let found = fs::metadata(sandbox.root.join("f")).unwrap();
+    assert_eq!(found.mode() & 0o7777, 0o644);
+    assert_eq!(sandbox.names(), ["f"]);
+}
+
+#[test]
+fn reads_begin_and_end_where_they_are_told() {
+    let sandbox = sandbox();
+    let content: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+    fs::write(sandbox.root.join("f"), &content).unwrap();
+    assert_eq!(sandbox.read("/f", 0, None).unwrap(), content);
+    assert_eq!(sandbox.read("/f", 199_990, None).unwrap(), content[199_990..]);
+    assert_eq!(sandbox.read("/f", 10, Some(100_000)).unwrap(), content[10..100_010]);
+    for (offset, length) in [(200_000, None), (u64::MAX, None), (0, Some(0)), (1 << 63, Some(5))] {
+        assert_eq!(sandbox.read("/f", offset, length).unwrap(), b"");
+    }
+    assert_eq!(sandbox.read("/f", 199_999, Some(u64::MAX)).unwrap(), content[199_999..]);
+}
+
+#[test]
+fn f2_an_upload_that_is_given_up_leaves_the_old_file_and_nothing_else() {
+    let sandbox = sandbox();
+    fs::write(sandbox.root.join("f"), "old").unwrap();
+    let mut upload = Upload::begin(&sandbox.tree, &target("/f")).unwrap();
+    upload.append(&[Bytes::from_static(b"new")]).unwrap();
+    assert_eq!(sandbox.names().len(), 2);
+    drop(upload);
+    assert_eq!(sandbox.names(), ["f"]);
+    assert_eq!(fs::read(sandbox.root.join("f")).unwrap(), b"old");
+}
+
+#[test]
+fn a_replaced_file_passes_its_permissions_on_but_no_set_id_bits() {
+    let sandbox = sandbox();
+    let file = sandbox.root.join("f");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o4750)).unwrap();
+    sandbox.write(&target("/f"), b"x").unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o750);
+    let explicit = Target { mode: Some(0o4711), ..target("/f") };
+    sandbox.write(&explicit, b"x").unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o4711);
+}
+
+#[test]
+fn no_path_and_no_link_leads_out() {
+    for text in ["../secret", "/../../secret", "up/secret", "absolute", "chain", "magic/cwd"] {
+        let sandbox = sandbox();
+        let outside = sandbox.root.parent().unwrap();
+        symlink("..", sandbox.root.join("up")).unwrap();
+        symlink(outside.join("secret"), sandbox.root.join("absolute")).unwrap();
+        symlink("up/secret", sandbox.root.join("chain")).unwrap();
+        symlink("/proc/self", sandbox.root.join("magic")).unwrap();
+        assert!(sandbox.read(text, 0, None).is_err(), "{text}");
+        assert!(stat(&sandbox.tree, &path(text), true).is_err(), "{text}");
+        let _ = sandbox.write(&target(text), b"overwritten");
+        let _ = remove(&sandbox.tree, &path(text), true);
+        let _ = make_dir(&sandbox.tree, &path(text), true, None);
+        assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret", "{text}");
+        assert_eq!(fs::read_dir(outside).unwrap().count(), 2, "{text}");
+    }
+}
+
+#[test]
+fn writing_through_a_link_replaces_the_file_it_leads_to() {
+    let sandbox = sandbox();
+    fs::create_dir(sandbox.root.join("d")).unwrap();
+    fs::write(sandbox.root.join("d/f"), "old").unwrap();
+    symlink("/d/f", sandbox.root.join("absolute")).unwrap();
+    symlink("absolute", sandbox.root.join("relative")).unwrap();
+    sandbox.write(&target("/relative"), b"new").unwrap();
+    assert_eq!(fs::read(sandbox.root.join("d/f")).unwrap(), b"new");
+    assert!(fs::symlink_metadata(sandbox.root.join("relative")).unwrap().is_symlink());
+    // Also to where nothing is yet.
+    symlink("d/g", sandbox.root.join("dangling")).unwrap();
+    sandbox.write(&target("/dangling"), b"new").unwrap();
+    assert_eq!(fs::read(sandbox.root.join("d/g")).unwrap(), b"new");
+    symlink("loop", sandbox.root.join("loop")).unwrap();
+    assert_eq!(code(sandbox.write(&target("/loop"), b"")), ErrorCode::FileFailed);
+}
+
+#[test]
+fn pipes_sockets_and_folders_are_refused_and_never_waited_for() {
+    let sandbox = sandbox();
+    let pipe = sandbox.root.join("pipe");
+    let mode = Mode::RUSR | Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, FileType::Fifo, mode, 0).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(sandbox.root.join("socket")).unwrap();
+    fs::create_dir(sandbox.root.join("folder")).unwrap();
+    for (name, expected) in [
+        ("/pipe", ErrorCode::NotARegularFile),
+        ("/socket", ErrorCode::NotARegularFile),
+        ("/folder", ErrorCode::IsADirectory),
+        ("/folder/", ErrorCode::IsADirectory),
+    ] {
+        assert_eq!(code(sandbox.read(name, 0, None)), expected, "{name}");
+        assert_eq!(code(sandbox.write(&target(name), b"x")), expected, "{name}");
+    }
+    assert_eq!(code(sandbox.read("/nowhere/f", 0, None)), ErrorCode::FileNotFound);
+    assert_eq!(code(sandbox.read("/pipe/f", 0, None)), ErrorCode::NotADirectory);
+}
+
+#[test]
+fn what_proc_shows_is_not_read_with_the_rights_of_the_agent() {
+    let root = rustix::fs::open("/", OFlags::PATH, Mode::empty()).unwrap();
+    let tree = Tree::new(Arc::<OwnedFd>::new(root), IdRange { first: 0, count: 65_536 });
+    for file in ["/proc/version", "/proc/self/environ", "/proc/1/cmdline"] {
+        assert!(Reading::open(&tree, path(file), 0, None).is_err(), "{file}");
+    }
+    let error = Reading::open(&tree, path("/proc/version"), 0, None).unwrap_err();
+    assert_eq!(error.code, ErrorCode::NotARegularFile);
+}
+
+#[test]
+fn missing_folders_are_made_when_asked_for() {
+    let sandbox = sandbox();
+    assert_eq!(code(sandbox.write(&target("/a/b/f"), b"x")), ErrorCode::FileNotFound);
+    let with_parents = Target { parents: true, ..target("/a/b/f") };
+    sandbox.write(&with_parents, b"x").unwrap();
+    assert_eq!(fs::metadata(sandbox.root.join("a/b")).unwrap().mode() & 0o7777, 0o755);
+
+    make_dir(&sandbox.tree, &path("/p/q//r/./s/"), true, Some(0o1777)).unwrap();
+    assert_eq!(fs::metadata(sandbox.root.join("p/q/r/s")).unwrap().mode() & 0o7777, 0o1777);
+    make_dir(&sandbox.tree, &path("/p/q"), true, None).unwrap();
+    assert_eq!(code(make_dir(&sandbox.tree, &path("/p/q"), false, None)), ErrorCode::FileExists);
+    assert_eq!(code(make_dir(&sandbox.tree, &path("/x/y"), false, None)), ErrorCode::FileNotFound);
+    assert_eq!(code(make_dir(&sandbox.tree, &path("/a/b/f"), true, None)), ErrorCode::FileExists);
+    assert_eq!(
+        code(make_dir(&sandbox.tree, &path("/a/b/f/g"), true, None)),
+        ErrorCode::NotADirectory
+    );
+    make_dir(&sandbox.tree, &path("/"), true, None).unwrap();
+}
+
+#[test]
+fn new_files_and_folders_belong_to_their_owner() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let sandbox = sandbox();
+    let owner = Owner { uid: 5, gid: 6 };
+    let target = Target { owner, parents: true, mode: Some(0o600), ..target("/a/f") };
+    sandbox.write(&target, b"x").unwrap();
+    for name in ["a", "a/f"] {
+        let found = fs::metadata(sandbox.root.join(name)).unwrap();
+        assert_eq!((found.uid(), found.gid()), (5, 6), "{name}");
+    }
+    let entry = stat(&sandbox.tree, &path("/a/f"), true).unwrap();
+    assert_eq!((entry.uid, entry.gid, entry.mode), (5, 6, 0o600));
+}
+
+#[test]
+fn a_listing_is_sorted_and_follows_nothing() {
+    let sandbox = sandbox();
+    fs::write(sandbox.root.join("b"), "12345").unwrap();
+    fs::create_dir(sandbox.root.join("a")).unwrap();
+    symlink("/nowhere", sandbox.root.join("c")).unwrap();
+    let entries = list(&sandbox.tree, &path("/")).unwrap();
+    let seen: Vec<_> = entries.iter().map(|entry| (&entry.name[..], entry.kind())).collect();
+    assert_eq!(
+        seen,
+        [
+            (&b"a"[..], v1::FileKind::Directory),
+            (b"b", v1::FileKind::File),
+            (b"c", v1::FileKind::Symlink)
+        ]
+    );
+    assert_eq!(entries[1].size, 5);
+    assert_eq!(&entries[2].target[..], b"/nowhere");
+    let link = stat(&sandbox.tree, &path("/c"), false).unwrap();
+    assert_eq!((link.kind(), &link.target[..]), (v1::FileKind::Symlink, &b"/nowhere"[..]));
+    assert_eq!(code(stat(&sandbox.tree, &path("/c"), true)), ErrorCode::FileNotFound);
+    assert_eq!(code(list(&sandbox.tree, &path("/b"))), ErrorCode::NotADirectory);
+}
+
+#[test]
+fn removal_takes_links_themselves_and_folders_only_when_told() {
+    let sandbox = sandbox();
+    fs::create_dir_all(sandbox.root.join("d/e")).unwrap();
+    fs::write(sandbox.root.join("d/e/f"), "").unwrap();
+    symlink("d", sandbox.root.join("link")).unwrap();
+    remove(&sandbox.tree, &path("/link"), true).unwrap();
+    assert!(sandbox.root.join("d/e/f").exists());
+    assert_eq!(code(remove(&sandbox.tree, &path("/d"), false)), ErrorCode::DirectoryNotEmpty);
+    symlink("../..", sandbox.root.join("d/out")).unwrap();
+    remove(&sandbox.tree, &path("/d/"), true).unwrap();
+    assert_eq!(sandbox.names(), [""; 0]);
+    assert_eq!(code(remove(&sandbox.tree, &path("/d"), true)), ErrorCode::FileNotFound);
+    assert!(remove(&sandbox.tree, &path("/"), true).is_err());
+    assert!(remove(&sandbox.tree, &path("/x/.."), true).is_err());
+}
+
+#[test]
+fn a_tree_of_any_depth_is_removed_with_few_descriptors() {
+    let sandbox = sandbox();
+    let mut folder = rustix::fs::open(&sandbox.root, OFlags::PATH, Mode::empty()).unwrap();
+    for _ in 0..3_000 {
+        rustix::fs::mkdirat(&folder, "deep", Mode::RWXU).unwrap();
+        rustix::fs::mkdirat(&folder, "wide", Mode::RWXU).unwrap();
+        folder = rustix::fs::openat(&folder, "deep", OFlags::PATH, Mode::empty()).unwrap();
+    }
+    remove(&sandbox.tree, &path("/deep"), true).unwrap();
+    assert_eq!(sandbox.names(), ["wide"]);
+}
