@@ -53,7 +53,9 @@ pub struct Launch {
     pub root: Vec<LayeredMount>,
     /// Existing directory of the host to build the root on, in init's own mount namespace.
     pub mount_point: PathBuf,
-    /// Size of the writable layer, /tmp and /dev/shm included.
+    /// Size of the writable layer, /tmp and /dev/shm included. It is memory: it has to stay below the
+    /// memory limit by some MiB, or files alone could fill that, and the kernel would have nothing to
+    /// kill but init.
     pub disk_bytes: u64,
     /// CPUs that the sandbox may use; empty means all.
     pub cpus: Vec<u32>,

@@ -147,8 +147,8 @@ fn a_fork_bomb_is_ended_with_its_leaf() {
     let host = Host::start(0);
     let limits = sandboxd_linux::cgroup::Limits { pids: Some(64), ..Default::default() };
     let sandbox = host.launch(&Order { limits, ..Order::default() });
-    let mut exec =
-        sandbox.start(&Command::sh("echo up; bomb() { bomb | bomb & }; bomb; sleep 987"));
+    let mut exec = sandbox
+        .start(&Command::sh("echo up; bomb() { bomb | bomb & }; (bomb) & while :; do :; done"));
     exec.wait_for_output();
     eventually("the limit is met", || sandbox.group.counters().unwrap().pids_refusals > 0);
     let mut leaf = exec.leaf.take().unwrap();

@@ -10,7 +10,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use sandboxd_linux::cgroup::{Cgroups, Layout, Leaf, Limits, Owner, SandboxCgroup};
+use sandboxd_linux::cgroup::{Cgroups, Layout, Leaf, Limits, SandboxCgroup};
 use sandboxd_linux::launcher::{IdSlots, Launcher, LauncherConfig};
 use sandboxd_linux::protocol::{
     Containment, ExecRequest, Failure, FromInit, FromLauncher, IdRange, Launch, LayeredMount,
@@ -79,12 +79,10 @@ pub(crate) fn is_root() -> bool {
 
 impl Host {
     pub(crate) fn start(pool: u32) -> Self {
-        let owner = Owner {
-            // A name of its own for each test of this process.
-            start_time: Owner::current().unwrap().start_time * 1_000 + u64::from(next_host()),
-            pid: std::process::id(),
-        };
-        let cgroups = Cgroups::set_up(&Layout::of_this_process().unwrap(), &owner);
+        // A tree for each test, and not an agent's: other agents on the machine sweep those whose
+        // owner they cannot find.
+        let tree = format!("sandboxd-test-{}-{}", std::process::id(), next_host());
+        let cgroups = Cgroups::set_up_as(&Layout::of_this_process().unwrap(), &tree);
         Self::with(pool, cgroups)
     }
 

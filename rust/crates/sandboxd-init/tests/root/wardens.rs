@@ -78,8 +78,8 @@ fn descendants_can_be_killed_after_the_main_process_has_ended() {
 fn a_fork_bomb_is_killed() {
     with_sandbox(|sandbox| {
         // Bounded all the same: nothing but the kill would end it.
-        let script = "test $(ulimit -p) = 200 || exit; echo up; bomb() { bomb | bomb & }; bomb
-            while :; do sleep 1; done";
+        let script = "test $(ulimit -p) = 200 || exit; echo up; bomb() { bomb | bomb & }; (bomb) &
+            while :; do :; done";
         let command = Command::new(&["prlimit", "--nproc=200", "sh", "-c", script]).user(1000);
         let exec = sandbox.start(&command);
         exec.wait_for_output();

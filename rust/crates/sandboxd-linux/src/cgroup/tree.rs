@@ -30,13 +30,18 @@ impl Cgroups {
     /// does, nothing can be limited and execs are contained by a subreaper.
     #[must_use]
     pub fn set_up(layout: &Layout, owner: &Owner) -> Self {
-        let tree = owner.group();
+        Self::set_up_as(layout, &owner.group())
+    }
+
+    /// [`Cgroups::set_up`] with a tree of any other name, which [`Cgroups::sweep`] leaves alone.
+    #[must_use]
+    pub fn set_up_as(layout: &Layout, tree: &str) -> Self {
         let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
         // v2 first: its leaves are the better ones.
-        if let Some(driver) = V2::set_up(HostFiles, layout, &tree) {
+        if let Some(driver) = V2::set_up(HostFiles, layout, tree) {
             drivers.push(Box::new(driver));
         }
-        if let Some(driver) = V1::set_up(HostFiles, layout, &tree) {
+        if let Some(driver) = V1::set_up(HostFiles, layout, tree) {
             drivers.push(Box::new(driver));
         }
         Self { drivers: drivers.into() }
