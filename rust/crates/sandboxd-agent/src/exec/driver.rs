@@ -189,7 +189,7 @@ impl Driver {
             let mut news = false;
             state.held_back = false;
             for stream in [0, 1] {
-                news |= self.read(&mut state, stream, context, limited);
+                news |= self.read(&mut state, stream, context);
             }
             if news {
                 state.readers.wake();
@@ -222,20 +222,13 @@ impl Driver {
     }
 
     /// Reads what a pipe has. Returns whether there was anything.
-    fn read(
-        &mut self,
-        state: &mut ExecState,
-        stream: usize,
-        context: &mut Context<'_>,
-        limited: bool,
-    ) -> bool {
+    fn read(&mut self, state: &mut ExecState, stream: usize, context: &mut Context<'_>) -> bool {
         let mut news = false;
         for _ in 0..READS_PER_TURN {
             let Some(pipe) = &self.outputs[stream] else { return news };
             let Poll::Ready(Ok(mut ready)) = pipe.poll_read_ready(context) else { return news };
             let ExecState { outputs, readers, .. } = &mut *state;
-            let room = outputs[stream]
-                .room(|| limited.then(|| readers.keep_from(stream, Instant::now())).flatten());
+            let room = outputs[stream].room(|| readers.keep_from(stream, Instant::now()));
             if room == 0 {
                 state.held_back = true;
                 return news;

@@ -13,7 +13,7 @@ use sandboxd_linux::cgroup::{Leaf, SandboxCgroup};
 use crate::lock::lock;
 
 /// Clean leaves kept for later: what a burst of execs needs at once.
-const MAX_CLEAN: usize = 64;
+const MAX_CLEAN: usize = 32;
 
 /// Leaves looked at whenever one is given back or asked for, so that none is forgotten and no call
 /// pays for all.

@@ -74,7 +74,7 @@ impl Output {
                 *self = Self::Kept(kept);
                 bytes
             }
-            Self::Window(output) => output.len(),
+            Self::Window(output) => output.settle(),
             Self::Kept(output) => output.bytes.len(),
         }
     }

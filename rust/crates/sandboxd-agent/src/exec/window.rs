@@ -47,8 +47,9 @@ impl Window {
         self.start + self.bytes.len() as u64
     }
 
-    /// Bytes in memory.
-    pub(crate) fn len(&self) -> usize {
+    /// Gives back memory that was held for more bytes. Returns how many stay.
+    pub(crate) fn settle(&mut self) -> usize {
+        self.bytes.shrink_to_fit();
         self.bytes.len()
     }
 
@@ -88,7 +89,7 @@ mod tests {
         assert_eq!(window.read(2, 10), Read::Gone { available_from: 3 });
         assert_eq!(window.read(3, 1), Read::Data(Bytes::from_static(&[1])));
         assert_eq!(window.total(), Window::LIMIT as u64 + 3);
-        assert_eq!(window.len(), Window::LIMIT);
+        assert_eq!(window.settle(), Window::LIMIT);
         assert_eq!(window.to_kept().head, Some(0));
     }
 
