@@ -4,9 +4,9 @@
 //! descriptors are bounded: at [`MAX_DEPTH`] a folder is moved up to the top of the tree, where it
 //! is emptied later like any other. Symlinks and mount points are never entered.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Dir, renameat, unlinkat};
+use rustix::fs::{AtFlags, Dir, unlinkat};
 use rustix::io::Errno;
 
 use super::path::SandboxPath;
@@ -42,66 +42,79 @@ pub(super) fn remove(tree: &Tree, path: &SandboxPath, recursive: bool) -> Answer
         result => return result.map_err(failed),
     }
     let top = child_folder(&folder, name).map_err(failed)?;
-    empty(&top).map_err(failed)?;
+    Emptying { tree, top: &top, moved: 0 }.run().map_err(failed)?;
     unlinkat(&folder, name, AtFlags::REMOVEDIR).map_err(failed)
 }
 
-/// Removes everything in `top`.
-fn empty(top: &OwnedFd) -> Result<(), Errno> {
-    let mut moved = 0;
-    for _ in 0..MAX_PASSES {
-        if pass(top.as_fd().try_clone_to_owned().map_err(from_io)?, top, 1, &mut moved)? {
-            return Ok(());
-        }
-    }
-    Err(Errno::NOTEMPTY)
+/// A folder that everything is being removed from.
+struct Emptying<'a> {
+    tree: &'a Tree,
+    top: &'a OwnedFd,
+    /// Folders that were moved up to `top` so far.
+    moved: u64,
 }
 
-/// Removes what is in `folder`. Says whether it found nothing at all.
-fn pass(folder: OwnedFd, top: &OwnedFd, depth: usize, moved: &mut u64) -> Result<bool, Errno> {
-    let mut was_empty = true;
-    for entry in Dir::read_from(&folder)? {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            continue;
+impl Emptying<'_> {
+    fn run(mut self) -> Result<(), Errno> {
+        for _ in 0..MAX_PASSES {
+            if self.pass(self.top, 1)? {
+                return Ok(());
+            }
         }
-        was_empty = false;
-        match unlinkat(&folder, name, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => continue,
-            Err(Errno::ISDIR | Errno::PERM) => {}
-            Err(errno) => return Err(errno),
-        }
-        match unlinkat(&folder, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT) => continue,
-            Err(Errno::NOTEMPTY | Errno::EXIST) => {}
-            Err(errno) => return Err(errno),
-        }
-        if depth >= MAX_DEPTH {
-            // Found by the next pass over the top, if not by this one.
-            let flat = format!(".sandboxd-{moved}");
-            *moved += 1;
-            match renameat(&folder, name, top, &*flat) {
-                Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST) => {}
+        Err(Errno::NOTEMPTY)
+    }
+
+    /// Removes what is in `folder`. Says whether it found nothing at all.
+    fn pass(&mut self, folder: &OwnedFd, depth: usize) -> Result<bool, Errno> {
+        let mut was_empty = true;
+        for entry in Dir::read_from(folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            was_empty = false;
+            if remove_one(folder, name)? {
+                continue;
+            }
+            if depth >= MAX_DEPTH {
+                self.move_up(folder, name)?;
+                continue;
+            }
+            match child_folder(folder, name) {
+                Ok(child) => self.pass(&child, depth + 1).map(drop)?,
+                // No longer there, or no longer a folder: the next pass sees.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
                 Err(errno) => return Err(errno),
             }
-            continue;
+            remove_one(folder, name)?;
         }
-        let child = match child_folder(&folder, name) {
-            Ok(child) => child,
-            // No longer there, or no longer a folder: the next pass sees.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-            Err(errno) => return Err(errno),
-        };
-        pass(child, top, depth + 1, moved)?;
-        match unlinkat(&folder, name, AtFlags::REMOVEDIR) {
-            Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
-            Err(errno) => return Err(errno),
+        Ok(was_empty)
+    }
+
+    /// Leaves a folder for the next pass over the top, if not for this one.
+    fn move_up(&mut self, folder: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
+        let flat = format!(".sandboxd-{}", self.moved);
+        self.moved += 1;
+        match self.tree.rename((folder, name), (self.top, flat.as_bytes())) {
+            // Gone, or the name is taken: the next pass has another one.
+            Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
+            Err(errno) => Err(errno),
         }
     }
-    Ok(was_empty)
 }
 
-fn from_io(error: std::io::Error) -> Errno {
-    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+/// Removes `name`, unless it is a folder with something in it. Says whether it is gone.
+fn remove_one(folder: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(true),
+        // The two answers for a folder.
+        Err(Errno::ISDIR | Errno::PERM) => {}
+        Err(errno) => return Err(errno),
+    }
+    match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+        Ok(()) | Err(Errno::NOENT) => Ok(true),
+        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }

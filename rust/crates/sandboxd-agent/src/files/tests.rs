@@ -112,6 +112,14 @@ fn reads_begin_and_end_where_they_are_told() {
 }
 
 #[test]
+fn files_above_two_gibibytes_are_read() {
+    let sandbox = sandbox();
+    let file = fs::File::create(sandbox.root.join("f")).unwrap();
+    file.set_len(5 << 30).unwrap();
+    assert_eq!(sandbox.read("/f", (5 << 30) - 3, None).unwrap(), [0; 3]);
+}
+
+#[test]
 fn f2_an_upload_that_is_given_up_leaves_the_old_file_and_nothing_else() {
     let sandbox = sandbox();
     fs::write(sandbox.root.join("f"), "old").unwrap();

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, openat2,
+    FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, openat2, renameat,
 };
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
@@ -74,7 +74,8 @@ impl Tree {
     /// Also if it is anything else than a regular file of the sandbox. What `/proc` shows is none:
     /// the agent would read with its own rights what the sandbox's programs may not read.
     pub(super) fn regular(&self, path: &SandboxPath) -> Answer<(OwnedFd, Stat)> {
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+        // Unlike `open`, `openat2` refuses files above 2 GiB unless told.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::LARGEFILE;
         let failed = |errno| match errno {
             // A socket, or a device without a driver.
             Errno::NXIO | Errno::NODEV => not_regular(path),
@@ -106,6 +107,17 @@ impl Tree {
         let (uid, gid) = (self.users.first + owner.uid, self.groups.first + owner.gid);
         as_owner(uid, gid, body)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PERM))?
+    }
+
+    /// Gives a file another name, on the same file system.
+    ///
+    /// The kernel takes a rename for the making of a name, so only the sandbox's ids may.
+    pub(super) fn rename(
+        &self,
+        (old_folder, old_name): (&OwnedFd, &[u8]),
+        (new_folder, new_name): (&OwnedFd, &[u8]),
+    ) -> Result<(), Errno> {
+        self.as_owner(Owner::ROOT, || renameat(old_folder, old_name, new_folder, new_name))
     }
 
     /// The owner of a file, as seen in the sandbox.

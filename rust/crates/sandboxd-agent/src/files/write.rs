@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 
 use bytes::Bytes;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fchmod, openat, readlinkat, renameat, statat, unlinkat,
+    AtFlags, FileType, Mode, OFlags, Stat, fchmod, openat, readlinkat, statat, unlinkat,
 };
 use rustix::io::{Errno, write};
 use sandboxd_proto::v1;
@@ -44,6 +44,7 @@ pub(super) struct Target {
 /// A file that is being written. Dropping it removes what was written.
 #[derive(Debug)]
 pub(super) struct Upload {
+    tree: Tree,
     path: SandboxPath,
     folder: OwnedFd,
     name: Vec<u8>,
@@ -70,8 +71,8 @@ impl Upload {
         let (temporary, file) =
             create(tree, target.owner, &folder).map_err(|errno| failure(&path, errno))?;
         let temporary = Some(temporary);
-        let (size, hash) = (0, Sha256::new());
-        Ok(Self { path, folder, name, temporary, file, mode, size, hash })
+        let (tree, size, hash) = (tree.clone(), 0, Sha256::new());
+        Ok(Self { tree, path, folder, name, temporary, file, mode, size, hash })
     }
 
     /// Appends to the temporary file.
@@ -96,7 +97,8 @@ impl Upload {
         fchmod(&self.file, Mode::from_raw_mode(self.mode))
             .map_err(|errno| failure(&self.path, errno))?;
         if let Some(temporary) = &self.temporary {
-            renameat(&self.folder, &**temporary, &self.folder, &*self.name)
+            self.tree
+                .rename((&self.folder, temporary), (&self.folder, &self.name))
                 .map_err(|errno| failure(&self.path, errno))?;
         }
         self.temporary = None;
