@@ -56,7 +56,7 @@ impl Agent {
             let (batch, is_last) = gather(&mut chunks).await?;
             let step = blocking(move || {
                 let mut upload = match state {
-                    Writing::Waiting(begin) => begin()?,
+                    Writing::Waiting(begin) => Box::new(begin()?),
                     Writing::Begun(upload) => upload,
                 };
                 upload.append(&batch)?;
@@ -128,12 +128,12 @@ impl Agent {
 enum Writing {
     /// Nothing has arrived yet, so nothing was made.
     Waiting(Box<dyn FnOnce() -> Answer<Upload> + Send>),
-    Begun(Upload),
+    Begun(Box<Upload>),
 }
 
 /// What a batch led to.
 enum Step {
-    More(Upload),
+    More(Box<Upload>),
     Done(v1::FilesWriteResponse),
 }
 
