@@ -15,7 +15,7 @@ use sandboxd_linux::seqpacket::Descriptors;
 use sandboxd_linux::title::Title;
 use sandboxd_linux::{mount, process};
 
-use super::namespaces::{Pair, is_root};
+use super::namespaces::Pair;
 use crate::failure::{At as _, failure};
 use crate::setup::{self, Layer, Overlay, Plan};
 
@@ -134,15 +134,13 @@ fn overlays(launch: &Launch, pair: &Pair) -> Result<Vec<Overlay>, Failure> {
 /// where that can be had.
 fn layer(path: &Path, pair: &Pair) -> Result<Layer, Failure> {
     let path = c_path(path)?;
-    // An ordinary user owns no mounts. Its init makes the copy, in namespaces that it does own.
-    let tree = if is_root() {
-        let tree = mount::copy_tree(&path).at_path(Step::Mount, &path)?;
+    // An ordinary user owns no mounts, and then its init makes the copy, in namespaces that it does
+    // own. It also says what is wrong with a path that does not exist.
+    let tree = mount::copy_tree(&path).ok();
+    if let Some(tree) = &tree {
         // Some file systems cannot map owners, overlays among them; theirs are shown as nobody's.
-        let _ = mount::map_ids(&tree, &pair.user);
-        Some(tree)
-    } else {
-        None
-    };
+        let _ = mount::map_ids(tree, &pair.user);
+    }
     Ok(Layer { path, tree })
 }
 

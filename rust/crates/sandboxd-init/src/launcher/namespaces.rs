@@ -77,7 +77,7 @@ impl Pool {
 }
 
 /// Whether ranges of ids can be mapped, rather than only our own.
-pub(super) fn is_root() -> bool {
+fn is_root() -> bool {
     geteuid().is_root()
 }
 

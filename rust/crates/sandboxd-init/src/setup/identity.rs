@@ -3,7 +3,7 @@
 use rustix::process::{Resource, Rlimit, setrlimit, umask};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use sandboxd_linux::process::{
-    become_ids, become_user, die_with_parent, refuse_tracing, set_host_name,
+    become_ids, become_user, die_with_parent, enter_cgroup_namespace, refuse_tracing, set_host_name,
 };
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_linux::signals;
@@ -25,6 +25,8 @@ pub(super) fn assume(plan: &Plan<'_>) -> Result<(), Failure> {
     // Nobody may look into init, whose memory is the launcher's.
     refuse_tracing().at(Step::User)?;
     die_with_parent(libc::SIGKILL).at(Step::Other)?;
+    // The host's paths of groups are nobody's business. A kernel without it has nothing to hide them.
+    let _ = enter_cgroup_namespace();
     // Our own session: a signal from the launcher's terminal is not for us.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"sandboxd-init");

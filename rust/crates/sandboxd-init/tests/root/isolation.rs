@@ -48,6 +48,11 @@ fn inside_is_root_of_a_small_machine_and_outside_nobody() {
     assert_eq!(sandbox.sh("stat -c %u:%g /usr /usr/bin/env /etc/passwd").stdout, "0:0\n0:0\n0:0\n");
     let title = sandbox.sh("cat /proc/1/comm; tr -d '\\0' < /proc/1/cmdline").stdout;
     assert_eq!(title, "sandboxd-init\nsandboxd-init", "paths of the host can be read");
+    let groups = sandbox.sh("cut -d: -f3 /proc/1/cgroup | sort -u; cut -d: -f3 /proc/self/cgroup");
+    assert!(!groups.stdout.contains("sandboxd"), "{}", groups.stdout);
+    assert!(
+        !sandbox.sh("cat /proc/self/mountinfo").stdout.contains(host.folder().to_str().unwrap())
+    );
     assert_eq!(sandbox.sh("ls /proc | grep -c '^[0-9]'").code(), Some(0));
     assert_eq!(
         sandbox.sh("cat /sys/class/net/*/operstate 2>/dev/null; ls /proc/sys/net/ipv4/conf").stdout,

@@ -59,6 +59,32 @@ pub struct Counters {
     pub memory_peak_bytes: Option<u64>,
 }
 
+/// How often the limits of a sandbox were met since it was made. They only grow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// As [`Counters::oom_kills`].
+    pub oom_kills: u64,
+    /// As [`Counters::pids_refusals`].
+    pub pids_refusals: u64,
+}
+
+/// What a file counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    OomKills,
+    PidsRefusals,
+}
+
+impl Counted {
+    /// The line of its file, the same in both versions.
+    pub(crate) const fn key(self) -> &'static str {
+        match self {
+            Self::OomKills => "oom_kill",
+            Self::PidsRefusals => "max",
+        }
+    }
+}
+
 impl Counters {
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
@@ -97,6 +123,9 @@ pub(crate) trait Driver: Debug + Send + Sync {
     fn directory(&self, group: &Path) -> io::Result<Option<OwnedFd>>;
 
     fn counters(&self, group: &Path) -> io::Result<Counters>;
+
+    /// Files to read [`Hits`] from, again and again.
+    fn hit_files(&self, group: &Path) -> io::Result<Vec<(Counted, OwnedFd)>>;
 
     /// Removes a group with all that is beneath it; `ResourceBusy` while processes are in it.
     fn remove(&self, group: &Path) -> io::Result<()>;

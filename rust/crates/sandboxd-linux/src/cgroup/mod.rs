@@ -22,7 +22,7 @@ mod v2;
 #[cfg(test)]
 mod v2_tests;
 
-pub use driver::{Controls, Counters, Limits};
+pub use driver::{Controls, Counters, Hits, Limits};
 pub use layout::Layout;
 pub use owner::Owner;
 pub use tree::{Cgroups, Join, Leaf, SandboxCgroup, remove_tree};

@@ -3,11 +3,11 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::driver::{Controls, Counters, Driver, Limits};
+use super::driver::{Controls, Counted, Counters, Driver, Hits, Limits, keyed};
 use super::files::{Files, HostFiles};
 use super::layout::Layout;
 use super::owner::Owner;
@@ -88,6 +88,7 @@ impl Cgroups {
             cgroups: self.clone(),
             path: format!("sb-{number}").into(),
             leaves: AtomicU32::new(0),
+            hit_files: OnceLock::new(),
         };
         for (made, driver) in self.drivers.iter().enumerate() {
             let limits = driver.controls().select(limits);
@@ -152,6 +153,7 @@ pub struct SandboxCgroup {
     path: PathBuf,
     /// Leaves made so far: names are never used twice.
     leaves: AtomicU32,
+    hit_files: OnceLock<Vec<(Counted, OwnedFd)>>,
 }
 
 impl SandboxCgroup {
@@ -179,7 +181,8 @@ impl SandboxCgroup {
         let number = self.leaves.fetch_add(1, Ordering::Relaxed);
         let path = self.path.join(format!("x{number}"));
         let entrance = self.cgroups.leaves()?.create_leaf(&path, root)?;
-        Ok(Leaf { cgroups: self.cgroups.clone(), path, entrance, killed: false })
+        let events = self.cgroups.leaves()?.events(&path)?;
+        Ok(Leaf { cgroups: self.cgroups.clone(), path, entrance, events, killed: false })
     }
 
     /// What the kernel counted so far.
@@ -193,6 +196,31 @@ impl SandboxCgroup {
             total = total.and(driver.counters(&self.path)?);
         }
         Ok(total)
+    }
+
+    /// How often limits were met so far. To be asked after every exec: the files stay open.
+    ///
+    /// # Errors
+    ///
+    /// If the group is gone.
+    pub fn hits(&self) -> io::Result<Hits> {
+        let files = if let Some(files) = self.hit_files.get() {
+            files
+        } else {
+            let opened: io::Result<Vec<_>> =
+                self.cgroups.drivers.iter().map(|driver| driver.hit_files(&self.path)).collect();
+            let opened = opened?;
+            self.hit_files.get_or_init(|| opened.into_iter().flatten().collect())
+        };
+        let mut hits = Hits::default();
+        for (counted, file) in files {
+            let count = read_key(file, counted.key())?.unwrap_or(0);
+            match counted {
+                Counted::OomKills => hits.oom_kills += count,
+                Counted::PidsRefusals => hits.pids_refusals += count,
+            }
+        }
+        Ok(hits)
     }
 
     /// Removes the groups, leaves included. To be called when init was reaped; can be repeated.
@@ -213,6 +241,9 @@ pub struct Leaf {
     cgroups: Cgroups,
     path: PathBuf,
     entrance: OwnedFd,
+    /// Where the kernel tells whether anybody is in it (v2). Of v1's list of members it would show
+    /// an old copy when read again.
+    events: Option<OwnedFd>,
     killed: bool,
 }
 
@@ -259,7 +290,10 @@ impl Leaf {
     ///
     /// If the leaf is gone.
     pub fn is_populated(&self) -> io::Result<bool> {
-        self.driver()?.is_populated(&self.path)
+        match &self.events {
+            Some(events) => Ok(read_key(events, "populated")? != Some(0)),
+            None => self.driver()?.is_populated(&self.path),
+        }
     }
 
     /// Whether another exec may be started in it: a killed leaf kills all that enters it later, and
@@ -291,6 +325,13 @@ impl Leaf {
     fn driver(&self) -> io::Result<&dyn Driver> {
         self.cgroups.leaves()
     }
+}
+
+/// Reads one value of a short file of `key value` lines that stays open.
+fn read_key(file: &OwnedFd, key: &str) -> io::Result<Option<u64>> {
+    let mut buffer = [0; 512];
+    let length = rustix::io::pread(file, &mut buffer, 0)?;
+    Ok(std::str::from_utf8(&buffer[..length]).ok().and_then(|text| keyed(text, key)))
 }
 
 /// Removes a directory of groups and all beneath it. A group that is gone already counts as removed.

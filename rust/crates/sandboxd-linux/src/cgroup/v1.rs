@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::driver::{
-    CPU_PERIOD_MICROS, Controls, Counters, Driver, Limits, cpu_quota_micros, keyed, pids,
+    CPU_PERIOD_MICROS, Controls, Counted, Counters, Driver, Limits, cpu_quota_micros, keyed, pids,
 };
 use super::files::Files;
 use super::layout::Layout;
@@ -158,6 +158,18 @@ impl<F: Files> Driver for V1<F> {
             counters.pids_refusals = keyed(&events, "max").unwrap_or(0);
         }
         Ok(counters)
+    }
+
+    fn hit_files(&self, group: &Path) -> io::Result<Vec<(Counted, OwnedFd)>> {
+        let kinds = [
+            (Counted::OomKills, &self.memory, "memory.oom_control"),
+            (Counted::PidsRefusals, &self.pids, "pids.events"),
+        ];
+        let open = |(counted, tree, name): (Counted, &Option<PathBuf>, &str)| {
+            let file = tree.as_ref().map(|tree| tree.join(group).join(name))?;
+            Some(self.files.open_read(&file).map(|file| (counted, file)))
+        };
+        kinds.into_iter().filter_map(open).collect()
     }
 
     fn remove(&self, group: &Path) -> io::Result<()> {

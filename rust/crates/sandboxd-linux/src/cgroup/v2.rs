@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use super::driver::{
-    CPU_PERIOD_MICROS, Controls, Counters, Driver, Limits, cpu_quota_micros, keyed, pids,
+    CPU_PERIOD_MICROS, Controls, Counted, Counters, Driver, Limits, cpu_quota_micros, keyed, pids,
 };
 use super::files::Files;
 use super::layout::Layout;
@@ -181,6 +181,18 @@ impl<F: Files> Driver for V2<F> {
             counters.pids_refusals = keyed(&events, "max").unwrap_or(0);
         }
         Ok(counters)
+    }
+
+    fn hit_files(&self, group: &Path) -> io::Result<Vec<(Counted, OwnedFd)>> {
+        let kinds = [
+            (Counted::OomKills, self.controls.memory, "memory.events"),
+            (Counted::PidsRefusals, self.controls.pids, "pids.events"),
+        ];
+        let directory = self.tree.join(group);
+        let open = |(counted, _, name)| {
+            self.files.open_read(&directory.join(name)).map(|file| (counted, file))
+        };
+        kinds.into_iter().filter(|(_, controlled, _)| *controlled).map(open).collect()
     }
 
     fn remove(&self, group: &Path) -> io::Result<()> {
