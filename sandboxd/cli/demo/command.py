@@ -49,7 +49,7 @@ def demo(
     ] = 0,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Limit of one run of the tests, in seconds.")
-    ] = 5.0,
+    ] = 10.0,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write the figures there.")
     ] = None,

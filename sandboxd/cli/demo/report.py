@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+_CAPTION = (
+    "exec: the canonical programs, from the call to its result. The columns on the right are the "
+    "same programs with the same think times, without the broken attempts."
+)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """Everything that the demo found out."""
@@ -67,23 +73,20 @@ def _flaws(job: Pass) -> Table:
 def _passes(outcome: Outcome) -> Table:
     job, boxed, plain = outcome.rollouts, outcome.boxed, outcome.plain
     passes = (job, boxed, plain)
-    table = Table(title="HumanEval", title_justify="left")
+    table = Table(title="HumanEval", title_justify="left", caption=_CAPTION, caption_justify="left")
     table.add_column("")
-    table.add_column("rollouts,\nin sandboxes", justify="right")
-    table.add_column("right ones only,\nin sandboxes", justify="right")
-    table.add_column("right ones only,\nplain subprocesses", justify="right")
+    table.add_column("rollouts in\nsandboxes", justify="right")
+    table.add_column("canonical in\nsandboxes", justify="right")
+    table.add_column("canonical as\nsubprocesses", justify="right")
 
     table.add_row("solved", *(f"{each.solved} of {len(each.played)}" for each in passes))
     table.add_row("attempts", *(str(len(each.tried)) for each in passes))
     table.add_row("wall time", *(f"{each.wall_seconds:.2f} s" for each in passes))
     table.add_row("exec p50", *(f"{each.exec_ms(50):.1f} ms" for each in passes))
     table.add_row("exec p99", *(f"{each.exec_ms(99):.1f} ms" for each in passes))
-    table.add_row("start-up hidden", *(_hidden(each) for each in passes[:2]), "")
-    table.add_row("start-up waited for", *(f"{p.waited_seconds:.3f} s" for p in passes[:2]), "")
+    table.add_row("start-up hidden", *(f"{each.hidden_seconds:.3f} s" for each in passes[:2]), "")
+    table.add_row("start-up waited", *(f"{each.waited_seconds:.3f} s" for each in passes[:2]), "")
+    table.add_row("share hidden", *(f"{each.hidden_ratio:.2%}" for each in passes[:2]), "")
     table.add_row("peak sandboxes", str(outcome.peak_sandboxes), "", "")
     table.add_row("left behind", str(sum(outcome.leaks.values())), "", "")
     return table
-
-
-def _hidden(each: Pass) -> str:
-    return f"{each.hidden_seconds:.3f} s ({each.hidden_ratio:.1%})"

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 
 # Far above what any right solution needs, far below what the machine would notice.
-MEMORY = 256 * _MIB
-PIDS = 64
+MEMORY = 128 * _MIB
+PIDS = 32
 OUTPUT = 1 * _MIB
 
 

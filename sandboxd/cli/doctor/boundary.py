@@ -31,6 +31,7 @@ _PRIVATE_PATHS = (
 )
 
 _DEFECT = "this is a defect of sandboxd on this machine: do not run untrusted programs, report it"
+_INCOMPLETE = "it needs python3 in /usr, and room for it within the default limits"
 
 
 @dataclass(frozen=True)
@@ -92,21 +93,26 @@ async def cross(each: Try, planted: Planted, marker: str) -> Finding:
 
 def judge(each: Try, result: ExecResult) -> Finding:
     """Turn what a program printed into a finding."""
-    lines = [line.partition(": ") for line in result.stdout.splitlines()]
-    crossed = [rest for word, _, rest in lines if word == "crossed"]
-    held = [rest for word, _, rest in lines if word == "held"]
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    crossed = _by_reason([rest for word, *rest in lines if word == "crossed"])
+    held = _by_reason([rest for word, *rest in lines if word == "held"])
     if crossed:
-        return Finding(
-            each.name, holds=False, tried=each.tried, saw="; ".join(crossed), remedy=_DEFECT
-        )
+        return Finding(each.name, holds=False, tried=each.tried, saw=crossed, remedy=_DEFECT)
     # A program that did not come to its end has not tried everything.
     if not result.ok or not held:
-        saw = (
-            result.stderr.strip().rpartition("\n")[2]
-            or f"the program ended by {result.cause.value}"
-        )
-        return Finding(each.name, holds=None, tried=each.tried, saw=saw, remedy=_DEFECT)
-    return Finding(each.name, holds=True, tried=each.tried, saw="; ".join(held))
+        last_words = result.stderr.strip().rpartition("\n")[2]
+        saw = last_words or f"the program ended by {result.cause.value}"
+        return Finding(each.name, holds=None, tried=each.tried, saw=saw, remedy=_INCOMPLETE)
+    return Finding(each.name, holds=True, tried=each.tried, saw=held)
+
+
+def _by_reason(seen: Sequence[Sequence[str]]) -> str:
+    """What was tried, put together by what came of it, since that is often the same."""
+    groups: dict[str, list[str]] = {}
+    for what, reason in seen:
+        groups.setdefault(reason, []).append(what)
+    parts = ((reason, ", ".join(what)) for reason, what in groups.items())
+    return "; ".join(f"{what}: {reason}" if reason else what for reason, what in parts)
 
 
 def _exists(path: str) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
@@ -71,14 +72,13 @@ async def _tried(name: str, tried: str, attempt: Awaitable[Finding]) -> Finding:
 
 
 def _show(title: str, findings: Sequence[Finding]) -> None:
-    table = Table(title=title, title_justify="left")
-    table.add_column("check")
-    table.add_column("result")
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table.add_column("check", no_wrap=True)
+    table.add_column("result", no_wrap=True)
     table.add_column("what was tried, and seen")
     for each in findings:
-        lines = [each.tried, f"→ {each.saw}"]
-        if not each.holds and each.remedy:
-            lines.append(f"remedy: {each.remedy}")
+        remedy = f"remedy: {each.remedy}" if each.remedy and not each.holds else ""
+        lines = filter(None, (each.tried, f"→ {each.saw}", remedy))
         colour = "green" if each.holds else "red"
         table.add_row(each.name, f"[{colour}]{each.verdict}[/]", escape("\n".join(lines)))
     console.OUT.print(table)

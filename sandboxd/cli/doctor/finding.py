@@ -14,7 +14,7 @@ class Finding:
     holds: bool | None
     """`None`: it could not be tried, and `saw` says why. That is no proof of anything."""
     tried: str
-    """What was tried, or asked of the machine."""
+    """What was tried; empty where the agent just looked."""
     saw: str
     """What happened."""
     remedy: str | None = None

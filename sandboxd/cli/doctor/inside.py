@@ -1,23 +1,23 @@
 """Programs that try to get out, run inside a sandbox.
 
-Each is a Python program that prints one line per thing it tried: `held: …` or `crossed: …`. Even
-where a boundary is missing they do no harm: a device is opened but not written, a call that
-would change the machine gets arguments that the kernel refuses.
+Each is a Python program that prints one line per thing it tried: `held` or `crossed`, what, and
+what came of it, with tabs between. Even where a boundary is missing they do no harm: a device is
+opened but not written, a call that would change the machine gets arguments that the kernel refuses.
 """
 
 from __future__ import annotations
 
 _REPORT = """
 import sys
-def held(what): print("held:", what)
-def crossed(what): print("crossed:", what)
+def held(what, saw=""): print("held", what, saw, sep="\\t")
+def crossed(what, saw=""): print("crossed", what, saw, sep="\\t")
 def attempt(what, act):
     try:
         saw = act()
     except OSError as error:
-        held(f"{what}: {error.strerror or error}")
+        held(what, error.strerror or error)
     else:
-        crossed(f"{what}: {saw}")
+        crossed(what, saw)
 """
 
 FILES = (
@@ -25,8 +25,13 @@ FILES = (
     + """
 import os
 secret = sys.argv[1]
-for path in (secret, "/proc/1/root" + secret, "/proc/self/cwd/" + "../" * 32 + secret):
-    attempt(path, lambda: open(path).read(16))
+ways = {
+    "a planted file": secret,
+    "the same by init's root": "/proc/1/root" + secret,
+    "the same by climbing": "/proc/self/cwd/" + "../" * 32 + secret,
+}
+for way, path in ways.items():
+    attempt(way, lambda: open(path).read(16))
 for path in sys.argv[2:]:
     attempt(path, lambda: (os.stat(path), "it is there")[1])
 """
@@ -128,9 +133,9 @@ for path in ("/proc/kcore", "/proc/keys", "/proc/timer_list"):
     try:
         content = open(path, "rb").read(64)
     except OSError as error:
-        held(f"read {path}: {error.strerror}")
+        held(f"read {path}", error.strerror)
     else:
-        (crossed if content else held)(f"read {path}: {len(content)} bytes")
+        (crossed if content else held)(f"read {path}", f"{len(content)} bytes")
 """
 )
 
@@ -162,6 +167,6 @@ for name, call in calls.items():
     result = libc.syscall(*map(ctypes.c_long, (call[column], *call[2:])))
     code = ctypes.get_errno() if result == -1 else 0
     refused = code in (errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOSPC)
-    (held if refused else crossed)(f"{name}: {errno.errorcode.get(code, 'allowed')}")
+    (held if refused else crossed)(name, errno.errorcode.get(code, "allowed"))
 """
 )

@@ -47,7 +47,7 @@ def _finding(capability: dict[str, object]) -> Finding:
     return Finding(
         name=str(capability["name"]),
         holds=holds,
-        tried="whether this machine gives it",
+        tried="",
         saw=detail if holds else "missing",
         # Where something is missing, the agent says what would provide it.
         remedy=None if holds else detail,
