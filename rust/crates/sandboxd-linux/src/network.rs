@@ -17,7 +17,7 @@ pub fn bring_loopback_up() -> io::Result<()> {
     // SAFETY: all zeroes are a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(b"lo") {
-        *place = byte.cast_signed();
+        *place = libc::c_char::from_ne_bytes([*byte]);
     }
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP).unwrap_or(1);
     // SAFETY: the request is an `ifreq` with a name and flags, as SIOCSIFFLAGS wants it.
