@@ -34,6 +34,7 @@ TESTS = Path(__file__).parent
 AGENT_TIERS = frozenset({"conformance", "integration", "faults", "security"})
 
 BEFORE = pytest.StashKey[Snapshot]()
+FAILED = pytest.StashKey[bool]()
 AGENT = pytest.StashKey[tuple[int, Resources]]()
 CHILDREN = pytest.StashKey[set[int]]()
 STATE = pytest.StashKey[Path]()
@@ -80,10 +81,21 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     result = yield
     before = item.stash.get(BEFORE, None)
     if before is not None:
-        check_nothing_left(before, item.config.stash[STATE], item.stash[CHILDREN])
+        state, children = item.config.stash[STATE], item.stash[CHILDREN]
+        check_nothing_left(before, state, children, failed=item.stash.get(FAILED, False))
         pid, held = item.stash[AGENT]
         wait_until(lambda: resources(pid).has_no_more_than(held))
     return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Remember a failure for the teardown."""
+    report = yield
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    return report
 
 
 def _tier(item: pytest.Item) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-AGENT = ROOT / "sandboxd" / "_bin" / "sandboxd-agent"
+AGENT = os.environ.get("SANDBOXD_AGENT_BINARY", ROOT / "sandboxd" / "_bin" / "sandboxd-agent")
 KEEPALIVE = 1.0
 
 PRELUDE = """

@@ -156,6 +156,8 @@ async def test_one_id_for_two_different_claims_is_refused() -> None:
         second = AsyncSandbox(sandbox_id="mine", ttl=60, env={"A": "other"})
         with pytest.raises(SandboxError, match="mine"):
             await second.ready()
+        # Closing the handle that was refused must not end the sandbox of the other one.
+        await second.close()
         assert (await first.run("echo on")).stdout == "on\n"
 
 

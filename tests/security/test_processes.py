@@ -113,7 +113,7 @@ tell({name: attempt(os.readlink, f"/proc/self/fd/{name}") for name in os.listdir
 async def test_a_neighbours_processes_cannot_be_seen_or_signalled(setup: LocalSetup) -> None:
     async with AsyncSandbox() as attacker, AsyncSandbox() as victim:
         outside = await setup.outside(victim)
-        await victim.start("sleep 77")
+        await victim.start(["sleep", "77"])
         seen = await attack(
             attacker,
             """
@@ -134,7 +134,7 @@ tell(found)
 async def test_root_inside_is_nobody_outside(sandbox: AsyncSandbox, setup: LocalSetup) -> None:
     outside = await setup.outside(sandbox)
     assert isinstance(outside, PidNamespace)
-    await sandbox.start("sleep 88")
+    await sandbox.start(["sleep", "88"])
     pid = next(each.pid for each in all_processes().values() if each.command == "sleep 88")
     status = dict(
         line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()

@@ -177,7 +177,6 @@ tell(opened)
         "/proc/kmsg",
         "/proc/timer_list",
         "/proc/sched_debug",
-        "/proc/config.gz",
         "/sys/firmware/acpi",
         "/sys/kernel/security",
         "/sys/class/net/eth0",

@@ -5,10 +5,12 @@ Run as a program in place of `sandboxd-agent`, with its arguments.
 
 from __future__ import annotations
 
+import os
 import shlex
 import socket
 import struct
 import sys
+import threading
 from pathlib import Path
 
 VERSION = "9.9.9"
@@ -35,15 +37,27 @@ def main(arguments: list[str]) -> None:
     if arguments == ["version"]:
         print(f"sandboxd-agent {VERSION}")  # noqa: T201  (what the command is for)
         return
-    number = int(arguments[arguments.index("--listen-fd") + 1])
-    listener = socket.socket(fileno=number)
+    numbers = [
+        int(arguments[arguments.index(name) + 1]) for name in ("--listen-fd", "--lifeline-fd")
+    ]
+    listener = socket.socket(fileno=numbers[0])
+    threading.Thread(target=_serve, args=(listener,), daemon=True).start()
+    # Nobody writes to the lifeline: it ends with the one who holds its other end.
+    os.read(numbers[1], 1)
+
+
+def _serve(listener: socket.socket) -> None:
     while True:
         connection, _ = listener.accept()
-        connection.recv(4096)
-        connection.sendall(welcome())
-        # Until the client leaves; then the next one.
-        while connection.recv(4096):
-            pass
+        threading.Thread(target=_greet, args=(connection,), daemon=True).start()
+
+
+def _greet(connection: socket.socket) -> None:
+    connection.recv(4096)
+    connection.sendall(welcome())
+    # Until the client leaves.
+    while connection.recv(4096):
+        pass
 
 
 if __name__ == "__main__":

@@ -69,7 +69,9 @@ def run_as(
 
 def environment(state: Path, **env: str) -> dict[str, str]:
     """The variables of a process that uses the SDK with that state folder."""
+    binary = os.environ.get("SANDBOXD_AGENT_BINARY")
     return {
+        **({"SANDBOXD_AGENT_BINARY": binary} if binary else {}),
         "PATH": os.environ["PATH"],
         "HOME": str(state),
         "LANG": "C.UTF-8",
