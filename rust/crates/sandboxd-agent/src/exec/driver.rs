@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use sandboxd_linux::cgroup::Counters;
+use sandboxd_linux::cgroup::Hits;
 use sandboxd_linux::protocol::ToInit;
 use sandboxd_proto::v1;
 use tokio::io::unix::AsyncFd;
@@ -57,8 +57,8 @@ pub(crate) struct Driver {
     pub(crate) started: Instant,
     pub(crate) timeout: Option<Duration>,
     pub(crate) output_limit: Option<u64>,
-    /// What the kernel had counted when it started.
-    pub(crate) counters: Counters,
+    /// How often limits had been met when it started.
+    pub(crate) hits: Hits,
     /// Other execs ran beside it.
     pub(crate) overlapped: bool,
     pub(crate) operands: Operands,
@@ -323,7 +323,7 @@ impl Driver {
         let measured = Measured {
             ended_by,
             duration: self.started.elapsed(),
-            counters: self.counters,
+            hits: self.hits,
             overlapped: self.overlapped,
         };
         finish::measure(&self.sandbox, &self.enclosure, &self.exec, exited, &measured)

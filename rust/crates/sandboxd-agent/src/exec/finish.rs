@@ -5,7 +5,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use sandboxd_linux::cgroup::Counters;
+use sandboxd_linux::cgroup::Hits;
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
@@ -20,8 +20,8 @@ use crate::sandboxes::{Enclosure, Sandbox};
 pub(crate) struct Measured {
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) duration: Duration,
-    /// The kernel's counters at the start.
-    pub(crate) counters: Counters,
+    /// How often limits had been met at the start.
+    pub(crate) hits: Hits,
     /// Other execs ran beside it when it started.
     pub(crate) overlapped: bool,
 }
@@ -94,7 +94,7 @@ pub(crate) fn measure(
     let exit = Exit::from_wait_status(exited.status);
     let (stdout_total_bytes, stderr_total_bytes) = lock(&exec.state).totals();
     let limits = &sandbox.spec.limits;
-    let grown = enclosure.count_since(&measured.counters);
+    let grown = enclosure.hits_since(&measured.hits);
     let alone = !measured.overlapped && sandbox.execs().running() <= 1;
     let clean = exit == Exit::Code(0);
     // The kernel counts for the whole sandbox. With several execs at once, growth is this one's only
@@ -104,7 +104,7 @@ pub(crate) fn measure(
         limit.map(|limit| Hit { limit, peak: peak.unwrap_or(limit).min(limit) })
     };
     let memory = (grown.oom_kills > 0 && (alone || killed))
-        .then(|| hit(limits.memory_bytes, grown.memory_peak_bytes));
+        .then(|| hit(limits.memory_bytes, enclosure.memory_peak()));
     let pids = (grown.pids_refusals > 0 && (alone || !clean))
         .then(|| hit(limits.pids.map(u64::from), None));
     let disk = (!clean).then(|| enclosure.full_disk()).flatten();

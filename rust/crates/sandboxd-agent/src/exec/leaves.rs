@@ -67,11 +67,6 @@ impl LeafPool {
         !lock(&self.0).lingering.is_empty()
     }
 
-    /// Whether the dead have yet to leave any killed leaf.
-    pub(crate) fn any_condemned(&self) -> bool {
-        !lock(&self.0).condemned.is_empty()
-    }
-
     /// Looks at some of the leaves that cannot be used yet.
     pub(crate) fn revisit(&self) {
         lock(&self.0).revisit();

@@ -32,8 +32,8 @@ const MAX_RUN_STDIN: usize = 16 * 1024 * 1024;
 /// Highest signal number of Linux.
 const MAX_SIGNAL: u32 = 64;
 
-/// How long a sandbox may take to get rid of background processes that leave no room for a command.
-const ROOM_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a command waits for room for its process.
+const ROOM_PATIENCE: Duration = Duration::from_secs(1);
 
 impl Agent {
     /// Runs a command to its end. Dropping the future does not end the command.
@@ -55,24 +55,16 @@ impl Agent {
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
         let mode = Mode::Run { stdin, keep };
-        let exec = match start(&sandbox, &enclosure, &exec_id, &command, &mode)? {
-            Started::Known(exec) => exec,
-            Started::New(exec, driver) => {
-                Unstoppable::new(driver.run()).await;
-                exec
+        let run = || async {
+            match start(&sandbox, &enclosure, &exec_id, &command, &mode)? {
+                Started::Known(exec) => exec.result().await,
+                Started::New(exec, driver) => {
+                    Unstoppable::new(driver.run()).await;
+                    exec.result().await
+                }
             }
         };
-        let result = exec.result().await;
-        if !no_room(&result) || !enclosure.make_room(ROOM_PATIENCE).await {
-            return result;
-        }
-        match start(&sandbox, &enclosure, &exec_id, &command, &mode)? {
-            Started::Known(exec) => exec.result().await,
-            Started::New(exec, driver) => {
-                Unstoppable::new(driver.run()).await;
-                exec.result().await
-            }
-        }
+        with_room(&enclosure, run).await
     }
 
     /// Starts a command and answers when it runs.
@@ -95,11 +87,7 @@ impl Agent {
             let pid = exec.started().await?;
             Ok(v1::ExecStartResponse { pid, started: is_new })
         };
-        let result = begin().await;
-        if no_room(&result) && enclosure.make_room(ROOM_PATIENCE).await {
-            return begin().await;
-        }
-        result
+        with_room(&enclosure, begin).await
     }
 
     /// Streams the output of an exec from the given offsets on; its end is the last item.
@@ -212,6 +200,21 @@ fn signal(enclosure: &Enclosure, exec: &Exec, signal: i32) -> bool {
             enclosure.init.send(&order.encode(), &[]).is_ok()
         }
     }
+}
+
+/// Starts something, again and again for a while when there is no room for a process: the dead may
+/// have to be reaped first, and background processes that leave no room have to give way.
+async fn with_room<T, F: Future<Output = Answer<T>>>(
+    enclosure: &Enclosure,
+    attempt: impl Fn() -> F,
+) -> Answer<T> {
+    let mut result = attempt().await;
+    let deadline = Instant::now() + ROOM_PATIENCE;
+    while no_room(&result) && Instant::now() < deadline {
+        enclosure.make_room().await;
+        result = attempt().await;
+    }
+    result
 }
 
 /// Whether a start failed because background processes leave no room for another.

@@ -86,7 +86,7 @@ pub(crate) fn start(
             return Err(CallError::new(ErrorCode::ResourceExhausted, message));
         }
     };
-    let counters = enclosure.counters(others > 0);
+    let hits = enclosure.hits(others > 0);
     match order(sandbox, enclosure, &exec, command, mode) {
         Ok(pipes) => {
             let driver = Driver {
@@ -98,7 +98,7 @@ pub(crate) fn start(
                 started: now,
                 timeout: command::timeout(command),
                 output_limit: sandbox.spec.limits.output_bytes,
-                counters,
+                hits,
                 overlapped: others > 0,
                 operands: Operands::new(command),
             };

@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::fstatvfs;
-use sandboxd_linux::cgroup::{Counters, Leaf, SandboxCgroup};
+use sandboxd_linux::cgroup::{Hits, Leaf, SandboxCgroup};
 use sandboxd_linux::protocol::{Containment, IdRange};
 
 use super::spec::Spec;
@@ -15,7 +15,7 @@ use crate::exec::{Hit, Identity, LeafPool, has_leaves, parse_user};
 use crate::lock::lock;
 use crate::packets::PacketSocket;
 
-/// How often it is looked whether killed processes have made room.
+/// How long killed processes usually take to be gone and reaped.
 const ROOM_LOOK: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub(crate) struct Enclosure {
     cgroup: Arc<SandboxCgroup>,
     /// Whether any limit is set that the kernel counts hits of.
     counted: bool,
-    /// What the kernel had counted when last looked at.
-    seen: Mutex<Counters>,
+    /// How often limits had been met when last looked at.
+    seen: Mutex<Hits>,
     root_identity: Mutex<Option<Arc<Identity>>>,
 }
 
@@ -94,27 +94,31 @@ impl Enclosure {
         leaves.then(|| self.leaves.take(&self.cgroup, self.ids.first)).transpose()
     }
 
-    /// What the kernel has counted. With nothing else running, nothing can have changed since it
-    /// was last looked at.
-    pub(crate) fn counters(&self, others_run: bool) -> Counters {
+    /// How often limits were met so far. With nothing else running, nothing can have changed since
+    /// it was last looked at.
+    pub(crate) fn hits(&self, others_run: bool) -> Hits {
         if others_run || self.leaves.any_lingering() { self.look() } else { *lock(&self.seen) }
     }
 
-    /// What was counted since `before`; the peak is that of the sandbox's life.
-    pub(crate) fn count_since(&self, before: &Counters) -> Counters {
+    /// How often limits were met since `before`.
+    pub(crate) fn hits_since(&self, before: &Hits) -> Hits {
         let now = self.look();
-        Counters {
+        Hits {
             oom_kills: now.oom_kills.saturating_sub(before.oom_kills),
             pids_refusals: now.pids_refusals.saturating_sub(before.pids_refusals),
-            ..now
         }
     }
 
-    fn look(&self) -> Counters {
+    /// The most memory that the sandbox has had in use at once, if the kernel tells.
+    pub(crate) fn memory_peak(&self) -> Option<u64> {
+        self.cgroup.counters().ok()?.memory_peak_bytes
+    }
+
+    fn look(&self) -> Hits {
         let mut seen = lock(&self.seen);
         // A group that cannot be read is gone, and the sandbox with it.
         if self.counted
-            && let Ok(now) = self.cgroup.counters()
+            && let Ok(now) = self.cgroup.hits()
         {
             *seen = now;
         }
@@ -128,19 +132,10 @@ impl Enclosure {
         (found.f_bavail == 0).then_some(Hit { limit: size, peak: size })
     }
 
-    /// Ends background processes that leave no room for a command. Returns whether there were any,
-    /// and waits a bounded time for them to be gone.
-    pub(crate) async fn make_room(&self, patience: Duration) -> bool {
+    /// Ends background processes that leave no room for a command, and waits a moment.
+    pub(crate) async fn make_room(&self) {
         self.leaves.revisit();
-        if !self.leaves.any_lingering() {
-            return false;
-        }
         self.leaves.kill_lingering();
-        let deadline = Instant::now() + patience;
-        while self.leaves.any_condemned() && Instant::now() < deadline {
-            tokio::time::sleep(ROOM_LOOK).await;
-            self.leaves.revisit();
-        }
-        true
+        tokio::time::sleep(ROOM_LOOK).await;
     }
 }
