@@ -8,6 +8,7 @@
 
 mod execs;
 mod isolation;
+mod launches;
 mod ordinary;
 mod support;
 mod wardens;

@@ -21,6 +21,9 @@ use sandboxd_linux::seqpacket::{self, Descriptors, Wait};
 /// Far above what anything here takes, below the patience of a person.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
+/// Sandboxes that one launcher of the tests has ids for.
+pub(crate) const SLOTS: u32 = 8;
+
 /// First host id of the tests' sandboxes.
 pub(crate) const FIRST_ID: u32 = 1_600_000_000;
 
@@ -44,6 +47,8 @@ pub(crate) struct Sandbox {
 
 #[derive(Default, Clone)]
 pub(crate) struct Order {
+    /// Beneath `/usr`, instead of the host's.
+    pub(crate) layer: Option<PathBuf>,
     pub(crate) hardened: bool,
     pub(crate) limits: Limits,
     pub(crate) disk_bytes: Option<u64>,
@@ -95,10 +100,10 @@ impl Host {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         make_skeleton(&folder.path().join("skeleton"));
         fs::create_dir(folder.path().join("mnt")).unwrap();
-        let first = FIRST_ID + next_host() * 65_536 * 64;
+        let first = FIRST_ID + next_host() * 65_536 * SLOTS;
         let config = LauncherConfig {
             program: env!("CARGO_BIN_EXE_sandboxd-init").into(),
-            ids: IdSlots { first, count: 65_536, slots: 64 },
+            ids: IdSlots { first, count: 65_536, slots: SLOTS },
             pool,
             cgroups: cgroups.trees(),
             state: Some(folder.path().into()),
@@ -121,6 +126,7 @@ impl Host {
         let group = self.cgroups.create(number, &order.limits).unwrap();
         let join = group.join().unwrap();
         let (control, theirs) = seqpacket::pair().unwrap();
+        let layer = order.layer.clone().unwrap_or_else(|| "/usr".into());
         let launch = Launch {
             number,
             hardened: order.hardened,
@@ -129,7 +135,7 @@ impl Host {
                     target: "/".into(),
                     layers: vec![self.folder.path().join("skeleton")],
                 },
-                LayeredMount { target: "/usr".into(), layers: vec!["/usr".into()] },
+                LayeredMount { target: "/usr".into(), layers: vec![layer] },
             ],
             mount_point: self.folder.path().join("mnt"),
             disk_bytes: order.disk_bytes.unwrap_or(64 << 20),

@@ -1,0 +1,97 @@
+//! Launches that fail, and what they leave.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use sandboxd_linux::protocol::{FromLauncher, Step};
+use sandboxd_linux::seqpacket::{self, Wait};
+
+use crate::support::{Host, Order, SLOTS, eventually, is_root};
+
+#[test]
+fn a_layer_that_does_not_exist_is_named_and_the_launcher_goes_on() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(0);
+    let order = Order { layer: Some("/no/such/layer".into()), ..Order::default() };
+    let failure = host.try_launch(&order).err().unwrap();
+    let expected = (Step::Mount, libc::ENOENT, "/no/such/layer");
+    assert_eq!((failure.step, failure.errno, failure.detail.as_str()), expected);
+    let FromLauncher::Ended { number: 1, .. } = host.hear() else { panic!() };
+
+    let sandbox = host.launch(&Order::default());
+    assert_eq!(sandbox.sh("echo on").stdout, "on\n");
+    host.end(sandbox);
+    host.vanish();
+}
+
+#[test]
+fn ids_run_out_and_come_back() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(2);
+    let mut sandboxes: Vec<_> = (0..SLOTS).map(|_| host.launch(&Order::default())).collect();
+    let mut firsts: Vec<u32> = sandboxes.iter().map(|sandbox| sandbox.ids.first).collect();
+    firsts.sort_unstable();
+    assert!(firsts.windows(2).all(|pair| pair[1] - pair[0] >= 65_536), "{firsts:?}");
+
+    let failure = host.try_launch(&Order::default()).err().unwrap();
+    assert_eq!((failure.step, failure.errno), (Step::IdMap, libc::EAGAIN));
+
+    let ended = sandboxes.pop().unwrap();
+    let ids = ended.ids;
+    host.end(ended);
+    let again = host.launch(&Order::default());
+    assert_eq!(again.ids, ids);
+    host.end(again);
+    sandboxes.into_iter().for_each(|sandbox| host.end(sandbox));
+    host.vanish();
+}
+
+#[test]
+fn a_packet_that_is_no_order_ends_the_launcher_and_it_still_clears_up() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(0);
+    let sandbox = host.launch(&Order::default());
+    seqpacket::send(&host.launcher.socket, b"nonsense", &[], Wait::Never).unwrap();
+    let process = format!("/proc/{}", sandbox.pid);
+    eventually("init is gone", || !std::path::Path::new(&process).exists());
+    let mut host = host;
+    assert!(!host.launcher.process.wait().unwrap().success());
+    assert!(!host.folder().exists());
+    assert!(host.cgroups.trees().iter().all(|tree| !tree.exists()));
+}
+
+#[test]
+fn layers_that_cannot_map_owners_are_shown_as_they_are() {
+    if !is_root() {
+        return;
+    }
+    // /proc is one of the file systems without mapped mounts; as a layer it is refused by overlays, so
+    // any failure has to come from there, not from the mapping.
+    let host = Host::start(0);
+    let order = Order { layer: Some("/proc".into()), ..Order::default() };
+    let failure = host.try_launch(&order).err().unwrap();
+    assert_eq!(failure.step, Step::Mount);
+    assert_eq!(failure.detail, "/usr");
+    let FromLauncher::Ended { .. } = host.hear() else { panic!() };
+    host.vanish();
+}
+
+#[test]
+fn the_mount_point_stays_as_it_was() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(0);
+    let point = host.folder().join("mnt");
+    let before = std::fs::metadata(&point).unwrap();
+    let sandbox = host.launch(&Order::default());
+    let during = std::fs::metadata(&point).unwrap();
+    assert_eq!((before.dev(), before.ino()), (during.dev(), during.ino()));
+    host.end(sandbox);
+    host.vanish();
+}
