@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from sandboxd import sandboxes
@@ -38,10 +39,11 @@ def ls(
 
 
 def _table(found: list[SandboxInfo], now: datetime) -> Table:
-    table = Table()
-    for heading in ("id", "template", "state", "age", "ends in", "running", "init", "labels"):
-        # An id that was cut could not be used.
-        table.add_column(heading, overflow="fold")
+    table = Table(box=SIMPLE_HEAD)
+    # An id that was cut could not be used.
+    table.add_column("id", no_wrap=True)
+    for heading in ("template", "state", "age", "ends in", "running", "labels"):
+        table.add_column(heading)
     for each in found:
         table.add_row(
             each.id,
@@ -50,7 +52,6 @@ def _table(found: list[SandboxInfo], now: datetime) -> Table:
             _span(now - each.created_at),
             _span(each.expires_at - now),
             str(each.running_execs),
-            str(each.init_pid),
             " ".join(f"{name}={value}" for name, value in sorted(each.labels.items())),
         )
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 from typing import Annotated, Any
@@ -118,7 +119,8 @@ def _environment(entries: list[str]) -> dict[str, str]:
 
 
 def _not_found(error: ExecFailedError) -> bool:
-    return isinstance(error.__cause__, FileNotFoundError) or "not found" in str(error).lower()
+    # The error does not carry the system's number, only its words.
+    return error.step == "program" and os.strerror(errno.ENOENT) in str(error)
 
 
 def _exit_code(result: ExecResult) -> int:
