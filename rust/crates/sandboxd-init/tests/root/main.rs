@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
 mod execs;
+mod freezers;
 mod isolation;
 mod launches;
 mod ordinary;

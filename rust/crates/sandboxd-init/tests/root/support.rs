@@ -84,11 +84,20 @@ pub(crate) fn is_root() -> bool {
 
 impl Host {
     pub(crate) fn start(pool: u32) -> Self {
+        Self::in_layout(pool, &Layout::of_this_process().unwrap())
+    }
+
+    /// As on a machine that has version 1 only.
+    pub(crate) fn with_v1(pool: u32) -> Self {
+        let layout = Layout::of_this_process().unwrap();
+        Self::in_layout(pool, &Layout { v2: None, v2_top: None, ..layout })
+    }
+
+    fn in_layout(pool: u32, layout: &Layout) -> Self {
         // A tree for each test, and not an agent's: other agents on the machine sweep those whose
         // owner they cannot find.
         let tree = format!("sandboxd-test-{}-{}", std::process::id(), next_host());
-        let cgroups = Cgroups::set_up_as(&Layout::of_this_process().unwrap(), &tree);
-        Self::with(pool, cgroups)
+        Self::with(pool, Cgroups::set_up_as(layout, &tree))
     }
 
     pub(crate) fn without_cgroups(pool: u32) -> Self {

@@ -37,11 +37,14 @@ impl Cgroups {
     #[must_use]
     pub fn set_up_as(layout: &Layout, tree: &str) -> Self {
         let mut drivers: Vec<Box<dyn Driver>> = Vec::new();
-        // v2 first: its leaves are the better ones.
+        // v2 first, for its leaves.
         if let Some(driver) = V2::set_up(HostFiles, layout, tree) {
             drivers.push(Box::new(driver));
         }
-        if let Some(driver) = V1::set_up(HostFiles, layout, tree) {
+        // Its leaves being the better ones, the freezer is not needed then: a group less to make.
+        let mut layout = layout.clone();
+        layout.v1.retain(|(controller, _)| controller != "freezer" || drivers.is_empty());
+        if let Some(driver) = V1::set_up(HostFiles, &layout, tree) {
             drivers.push(Box::new(driver));
         }
         Self { drivers: drivers.into() }
