@@ -36,15 +36,23 @@ class Binding:
     """One sandbox: its claim, its calls, its end."""
 
     def __init__(
-        self, transport: Transport, sandbox_id: str, claim: Request[SandboxRecord]
+        self,
+        transport: Transport,
+        sandbox_id: str,
+        claim: Request[SandboxRecord],
+        *,
+        shared: bool = False,
     ) -> None:
-        """Describe a sandbox; nothing is sent."""
+        """Describe a sandbox, whose id others may use if it is `shared`; nothing is sent."""
         self.sandbox_id = sandbox_id
+        self._shared = shared
         self.channel = Channel(transport)
         self.startup: Startup | None = None
         """Where the time of the start went; `None` until the sandbox is ready."""
         self._claim = claim
         self._claims: dict[Hashable, Pending[SandboxRecord]] = {}
+        self._unwaited: dict[Hashable, Pending[SandboxRecord]] = {}
+        """Claims that nobody waits for. Who takes one out decides what becomes of it."""
         self._bound = False
         self._closed = False
         self._failure: SandboxError | None = None
@@ -84,7 +92,7 @@ class Binding:
             raise self._closed_error()
         if not self._bound:
             self._note_use()
-            await self._bind()
+            await self._bind(None)
 
     def post(self, request: Request[object]) -> None:
         """Make a call whose outcome nobody waits for, if that is possible at once."""
@@ -100,12 +108,14 @@ class Binding:
         if self._closed:
             return
         self._closed = True
-        if self._claimed_at is None:
+        if self._claimed_at is None or self._is_refused():
             return
         try:
             if not self._bound:
                 # A release that overtook the claim, on another connection, would leave a sandbox.
-                self._claim_here()
+                claim = self._claim_here()
+                if self._shared and not await self._is_ours(claim):
+                    return
             await self.channel.call(release_request(self.sandbox_id))
         except NativeError as error:
             if not agent.is_dead():
@@ -118,19 +128,31 @@ class Binding:
         finally:
             self._forget_claims()
 
+    async def _is_ours(self, claim: Pending[SandboxRecord]) -> bool:
+        """Wait for the claim: one that is refused names somebody else's sandbox."""
+        try:
+            await self._bind(claim)
+        except SandboxError:
+            return not self._is_refused()
+        return True
+
+    def _is_refused(self) -> bool:
+        """Whether the agent answered the claim with an error."""
+        return self._failure is not None and not isinstance(self._failure, AgentError)
+
     async def _call_unbound(self, request: Request[T]) -> T:
         self._note_use()
         if self._failure is not None:
             raise self._failure
         try:
-            self._claim_here()
+            claim = self._claim_here()
             pending = self.channel.transport.submit(request)
         except NativeError as error:
             # Not sent, so there is no order to keep: first the claim, then the call.
-            await self._bind()
+            await self._bind(None)
             return await self._recovered(request, from_native(error))
         try:
-            await self._bind()
+            await self._bind(claim)
         except BaseException:
             pending.cancel()
             raise
@@ -154,19 +176,24 @@ class Binding:
                 raise self._closed_error() from None
             raise
 
-    async def _bind(self) -> None:
-        """Wait for the answer to the claim."""
+    async def _bind(self, claim: Pending[SandboxRecord] | None) -> None:
+        """Wait for the answer to the claim, which is sent first unless it was."""
         if self._failure is not None:
             raise self._failure
         try:
             try:
-                record = await self._claim_here().shared()
+                if claim is None:
+                    claim = self._claim_here()
+                if not self._take(claim) and self._bound:
+                    # Bound by another thread, which forgot this claim.
+                    return
+                record = await claim.shared()
             except NativeError as error:
                 record = await self.channel.repaired(self._claim, from_native(error))
         except SandboxError as failure:
+            self._failure = failure
             if self._closed:
                 raise self._closed_error() from None
-            self._failure = failure
             raise
         self._note_bound(record)
 
@@ -177,7 +204,8 @@ class Binding:
         if pending is None:
             if self._claimed_at is None:
                 self._claimed_at = time.monotonic()
-            pending = self._claims[connection] = self.channel.transport.submit(self._claim)
+            pending = self.channel.transport.submit(self._claim)
+            self._claims[connection] = self._unwaited[connection] = pending
             pending.watch(self._note_bound)
         return pending
 
@@ -198,9 +226,18 @@ class Binding:
         self.startup = Startup(total=total, hidden=total - waited, waited=waited)
         self._forget_claims()
 
+    def _take(self, claim: Pending[SandboxRecord]) -> bool:
+        """Take a claim out of those that nobody waits for; false if somebody did before."""
+        for connection, pending in list(self._unwaited.items()):
+            if pending is claim:
+                # One step, so that of two threads one wins.
+                return self._unwaited.pop(connection, None) is claim
+        return False
+
     def _forget_claims(self) -> None:
-        for pending in list(self._claims.values()):
-            pending.forget()
+        for pending in list(self._unwaited.values()):
+            if self._take(pending):
+                pending.forget()
         self._claims.clear()
 
     def _closed_error(self) -> SandboxClosedError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from sandboxd._native import ExecEnd, NativeError, attach_request
 from sandboxd.client._channel import Repair
-from sandboxd.exceptions import InternalError, from_native
+from sandboxd.exceptions import InternalError, ResourceExhaustedError, from_native
 from sandboxd.types import Output
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from sandboxd.client._binding import Binding
     from sandboxd.client._transport import Stream
+    from sandboxd.exceptions import SandboxError
 
 
 class OutputReader:
@@ -35,15 +36,15 @@ class OutputReader:
         self._connection: Hashable = None
         self._repair = Repair(binding.channel, repeatable=True)
 
-    def beside(self) -> OutputReader:
-        """Return another reader, of what this one has not returned yet."""
+    def positions(self) -> tuple[int, int]:
+        """Return the offsets of stdout and stderr up to which output was returned."""
         stdout, stderr = self._stdout, self._stderr
         for output in reversed(self._queue):
             if output.stream == "stdout":
                 stdout = output.offset
             else:
                 stderr = output.offset
-        return OutputReader(self._binding, self._exec_id, stdout, stderr)
+        return stdout, stderr
 
     async def next(self) -> Output | None:
         """Wait for more output; `None` when there is no more, and `end` is known."""
@@ -70,9 +71,11 @@ class OutputReader:
                 self._stream = transport.stream(request)
                 self._connection = connection
             items = await self._stream.receive()
-        except NativeError as error:
+        except NativeError as native:
             self._stream = None
-            await self._repair.after(from_native(error))
+            error = from_native(native)
+            if not self._skip(error):
+                await self._repair.after(error)
             return
         self._repair.succeeded()
         if not items:
@@ -82,6 +85,21 @@ class OutputReader:
                 self.end = item
             else:
                 self._take(*item)
+
+    def _skip(self, error: SandboxError) -> bool:
+        """Go on where output is still kept, if that is what the error says.
+
+        The agent keeps the last 8 MiB of each stream while nobody reads. The gap shows in the
+        offset of the next piece.
+        """
+        stream, _, offset = error.reason.partition("_from:")
+        if not isinstance(error, ResourceExhaustedError) or not offset.isdigit():
+            return False
+        if stream == "stdout":
+            self._stdout = int(offset)
+        else:
+            self._stderr = int(offset)
+        return True
 
     def _take(self, stream: str, offset: int, data: bytes) -> None:
         after = offset + len(data)
@@ -95,8 +113,8 @@ class OutputReader:
 class Kept:
     """The first and the last part of a stream, in bounded memory."""
 
-    def __init__(self, limit: int) -> None:
-        """Keep up to `limit` bytes, half of them from the start."""
+    def __init__(self, limit: int, start: int = 0) -> None:
+        """Keep up to `limit` bytes from offset `start` on, half of them from there."""
         self.truncated = False
         """Whether bytes are missing."""
         self._head_limit = limit - limit // 2
@@ -104,11 +122,11 @@ class Kept:
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
-        self._expected: int | None = None
+        self._expected = start
 
     def add(self, output: Output) -> None:
         """Take in the next piece."""
-        if self._expected is not None and output.offset != self._expected:
+        if output.offset != self._expected:
             self.truncated = True
         self._expected = output.offset + len(output.data)
         room = self._head_limit - len(self._head)

@@ -8,7 +8,7 @@ from sandboxd._native import signal_request, write_stdin_request
 from sandboxd.client import _validate
 from sandboxd.client._output import Kept, OutputReader
 from sandboxd.client._results import exec_result
-from sandboxd.exceptions import InvalidArgumentError
+from sandboxd.exceptions import InternalError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from sandboxd._native import ExecEnd
@@ -43,6 +43,7 @@ class AsyncProcess:
         self._exec_id = exec_id
         self._pid = pid
         self._stdin = stdin
+        self._stdin_ended = False
         self._stdin_offset = 0
         self._reader = OutputReader(binding, exec_id)
         self._end: ExecEnd | None = None
@@ -100,9 +101,11 @@ class AsyncProcess:
             ConnectionLostError: If the connection could not be repaired for 4 seconds.
         """
         limit = _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT)
-        kept = {"stdout": Kept(limit), "stderr": Kept(limit)}
+        stdout_offset, stderr_offset = self._reader.positions()
+        kept = {"stdout": Kept(limit, stdout_offset), "stderr": Kept(limit, stderr_offset)}
         if self._end is None:
-            reader = self._reader.beside()
+            # A reader of its own, so that iterating can go on meanwhile.
+            reader = OutputReader(self._binding, self._exec_id, stdout_offset, stderr_offset)
             try:
                 while (output := await reader.next()) is not None:
                     kept[output.stream].add(output)
@@ -125,13 +128,16 @@ class AsyncProcess:
             data: Bytes of any length, or text that is encoded as UTF-8.
 
         Raises:
-            InvalidArgumentError: If the process was started without `stdin=True`.
+            InvalidArgumentError: If the process was started without `stdin=True`, or after
+                `close_stdin`.
             ExecNotFoundError: If the process has ended.
             SandboxLostError: If the infrastructure ended the sandbox.
             ConnectionLostError: If the connection could not be repaired; a part may be written.
         """
         content = _validate.content("data", data)
         self._check_stdin()
+        if self._stdin_ended:
+            raise InvalidArgumentError("stdin of the process was closed: nothing can follow")
         for start in range(0, len(content), _STDIN_CHUNK):
             await self._write(content[start : start + _STDIN_CHUNK], eof=False)
 
@@ -144,7 +150,9 @@ class AsyncProcess:
             ConnectionLostError: If the connection could not be repaired.
         """
         self._check_stdin()
-        await self._write(b"", eof=True)
+        if not self._stdin_ended:
+            self._stdin_ended = True
+            await self._write(b"", eof=True)
 
     async def send_signal(self, signal: int) -> bool:
         """Send a signal to every process of the exec, background children included.
@@ -197,6 +205,8 @@ class AsyncProcess:
                 self._binding.sandbox_id, self._exec_id, self._stdin_offset, data, eof
             )
             taken = await self._binding.call(request)
+            if taken <= self._stdin_offset < target:
+                raise InternalError(f"stdin of exec {self._exec_id} was not taken")
             data = data[taken - self._stdin_offset :]
             self._stdin_offset = taken
             if taken >= target:

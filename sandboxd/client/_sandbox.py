@@ -101,7 +101,9 @@ class AsyncSandbox:
             _validate.labels(labels),
         )
         self._template = template
-        self._binding = Binding(self._transport(current_agent()), name, claim)
+        self._binding = Binding(
+            self._transport(current_agent()), name, claim, shared=sandbox_id is not None
+        )
         self._files = AsyncFiles(self._binding)
         self._binding.begin()
 

@@ -42,7 +42,7 @@ def unusable(state: Path, error: OSError) -> StateUnusableError:
 
 
 def _check(folder: Path) -> None:
-    """Refuse a folder in which others could replace a socket."""
+    """Refuse a folder in which others could reach or replace a socket."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise StateUnusableError(f"state folder {folder} is not a directory: set SANDBOXD_STATE")
@@ -51,9 +51,9 @@ def _check(folder: Path) -> None:
             f"state folder {folder} belongs to user {found.st_uid}: "
             "set SANDBOXD_STATE to a folder of your own"
         )
-    if stat.S_IMODE(found.st_mode) & 0o022:
+    if stat.S_IMODE(found.st_mode) & 0o077:
         raise StateUnusableError(
-            f"state folder {folder} can be written by others: chmod it to 0700, "
+            f"state folder {folder} may be entered by others: run `chmod 700 {folder}`, "
             "or set SANDBOXD_STATE to another folder"
         )
 

@@ -80,10 +80,10 @@ def test_a_state_folder_that_is_a_file_is_refused(settings: Settings) -> None:
         _state.prepare(settings.state)
 
 
-def test_a_state_folder_that_others_can_write_to_is_refused(settings: Settings) -> None:
+def test_a_state_folder_that_others_can_enter_is_refused(settings: Settings) -> None:
     settings.state.mkdir()
-    settings.state.chmod(0o777)
-    with pytest.raises(StateUnusableError, match="0700"):
+    settings.state.chmod(0o755)
+    with pytest.raises(StateUnusableError, match="chmod 700"):
         _state.prepare(settings.state)
 
 

@@ -219,6 +219,21 @@ async def test_z5_closing_elsewhere_before_binding_cannot_overtake_the_claim(
     assert names(transport) == ["claim", "claim", "release"]
 
 
+async def test_closing_a_handle_that_was_refused_ends_nobody_elses_sandbox(
+    transport: Transport,
+) -> None:
+    transport.script[CLAIM] = deque([native("sandbox_exists")])
+    for used in (True, False):
+        transport.sent.clear()
+        binding = Binding(transport, "mine", CLAIM, shared=True)
+        binding.begin()
+        if used:
+            with pytest.raises(SandboxError):
+                await binding.ready()
+        await binding.close()
+        assert names(transport) == ["claim"]
+
+
 async def test_closing_what_died_is_no_error(binding: Binding, transport: Transport) -> None:
     await binding.ready()
     transport.dead = True

@@ -86,7 +86,8 @@ class Process:
             data: Bytes of any length, or text that is encoded as UTF-8.
 
         Raises:
-            InvalidArgumentError: If the process was started without `stdin=True`.
+            InvalidArgumentError: If the process was started without `stdin=True`, or after
+                `close_stdin`.
             ExecNotFoundError: If the process has ended.
             SandboxLostError: If the infrastructure ended the sandbox.
             ConnectionLostError: If the connection could not be repaired; a part may be written.
