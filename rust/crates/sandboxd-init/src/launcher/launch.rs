@@ -17,6 +17,7 @@ use sandboxd_linux::{mount, process};
 
 use super::namespaces::Pair;
 use crate::failure::{At as _, failure};
+use crate::serve::Scores;
 use crate::setup::{self, Layer, Overlay, Plan};
 
 /// What every launch needs and no order changes.
@@ -25,6 +26,7 @@ pub(super) struct Workshop {
     pub(super) stack: Stack,
     pub(super) filter: Filter,
     pub(super) title: Title,
+    pub(super) scores: Scores,
 }
 
 /// The descriptors of an order.
@@ -67,6 +69,7 @@ impl Workshop {
             control: inherited.control.as_fd(),
             filter: &self.filter,
             title: self.title,
+            scores: self.scores,
         };
 
         // Namespaces and groups are entered by a child that shares our memory, so that we stay where

@@ -26,7 +26,7 @@ use super::ids::Ids;
 use super::launch::{Workshop, end};
 use super::namespaces::Pool;
 use crate::failure::failure;
-use crate::serve::INIT_SCORE;
+use crate::serve::Scores;
 
 /// Signals that are read instead of acted on. The first two end the launcher in order.
 const SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD];
@@ -77,8 +77,7 @@ impl Launcher {
         let signals = signals::descriptor(&SIGNALS)?;
         // Interrupts from the agent's terminal are for the agent.
         let _ = rustix::process::setsid();
-        // When memory runs out, everything in sandboxes goes before the agent.
-        let _ = fs::write("/proc/self/oom_score_adj", INIT_SCORE);
+        let scores = lower_chances()?;
         let _ = rustix::thread::set_name(c"sandboxd-launch");
         let socket = fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
         let null = fs::File::options().read(true).write(true).open("/dev/null")?;
@@ -90,6 +89,7 @@ impl Launcher {
                 stack: Stack::new(STACK_BYTES)?,
                 filter: Filter::new(),
                 title: Title::find()?,
+                scores,
             },
             running: Vec::new(),
         };
@@ -195,4 +195,13 @@ impl Launcher {
             self.running.retain(|running| running.pid != ended.pid);
         }
     }
+}
+
+/// When memory runs out, everything in sandboxes goes before the agent.
+fn lower_chances() -> io::Result<Scores> {
+    const FILE: &str = "/proc/self/oom_score_adj";
+    let agent = fs::read_to_string(FILE)?;
+    let scores = Scores::above(agent.trim().parse().unwrap_or(0));
+    fs::write(FILE, scores.init.to_string())?;
+    Ok(scores)
 }

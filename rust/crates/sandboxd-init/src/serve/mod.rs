@@ -11,4 +11,4 @@ mod start;
 mod warden;
 
 pub(crate) use run::{Descriptors, run};
-pub(crate) use score::INIT as INIT_SCORE;
+pub(crate) use score::Scores;

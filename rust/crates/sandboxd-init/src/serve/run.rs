@@ -14,7 +14,7 @@ use sandboxd_linux::signals;
 
 use super::reaper::{Process, Reaper};
 use super::report::{exited, send};
-use super::score::Score;
+use super::score::{Score, Scores};
 use super::start::Starter;
 use crate::failure::failure;
 
@@ -64,17 +64,20 @@ fn place(descriptor: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
 }
 
 /// Serves the agent until it closes the socket; then ends, and with it everything in the sandbox.
-pub(crate) fn run(descriptors: Descriptors) -> ! {
-    let code = i32::from(serve(descriptors).is_err());
+pub(crate) fn run(descriptors: Descriptors, scores: Scores) -> ! {
+    let code = i32::from(serve(descriptors, scores).is_err());
     // SAFETY: ends init without running the launcher's exit handlers.
     unsafe { libc::_exit(code) }
 }
 
-fn serve(Descriptors { control, score }: Descriptors) -> io::Result<()> {
+fn serve(Descriptors { control, score }: Descriptors, scores: Scores) -> io::Result<()> {
     let signals = signals::descriptor(&[libc::SIGCHLD])?;
     let null = fcntl_dupfd_cloexec(rustix::stdio::stdin(), REST)?;
-    let mut init =
-        Init { control, reaper: Reaper::new(), starter: Starter::new(null, Score::new(score))? };
+    let mut init = Init {
+        control,
+        reaper: Reaper::new(),
+        starter: Starter::new(null, Score::new(score, scores))?,
+    };
     let mut buffer = Region::new(MAX_PACKET)?;
     loop {
         let mut ready =

@@ -25,7 +25,7 @@ use crate::serve::{self, Descriptors};
 /// Sets the sandbox up, tells the agent, and serves it until it is gone.
 pub(crate) fn become_init(plan: &Plan<'_>) -> ! {
     match set_up(plan) {
-        Ok(descriptors) => serve::run(descriptors),
+        Ok(descriptors) => serve::run(descriptors, plan.scores),
         Err(failure) => {
             let packet = FromInit::SetupFailed(failure).encode();
             let _ = seqpacket::send(plan.control, &packet, &[], Wait::Forever);

@@ -7,6 +7,8 @@ use sandboxd_linux::protocol::IdRange;
 use sandboxd_linux::seccomp::Filter;
 use sandboxd_linux::title::Title;
 
+use crate::serve::Scores;
+
 /// A read-only directory beneath an overlay.
 #[derive(Debug)]
 pub(crate) struct Layer {
@@ -36,6 +38,7 @@ pub(crate) struct Plan<'a> {
     pub(crate) host_name: &'a [u8],
     pub(crate) control: BorrowedFd<'a>,
     pub(crate) filter: &'a Filter,
+    pub(crate) scores: Scores,
     /// Where the launcher's command line is, which names paths of the host.
     pub(crate) title: Title,
 }
