@@ -38,6 +38,7 @@ def state() -> Iterator[Path]:
 
 def _ready(victim: Victim, chance: Random) -> dict[str, str]:
     namespaces: dict[str, str] = victim.event("ready")["ready"]
+    assert not victim.ended, victim.ended
     time.sleep(chance.uniform(0, 0.3))
     victim.look()
     return namespaces
@@ -82,6 +83,9 @@ def _init(victim: Victim, chance: Random) -> None:
     moment = victim.hit(victim.init(namespaces[which]).pid)
     _expect_lost(victim, OF_SANDBOX[which], moment)
     victim.finish()
+    # The others went on until they were closed.
+    spared = OF_SANDBOX["b" if which == "a" else "a"]
+    assert not [each for each in victim.ended if each["task"] in spared], victim.ended
 
 
 def _launcher(victim: Victim, chance: Random) -> None:

@@ -39,7 +39,7 @@ def _full(fill: str) -> list[str]:
     [
         'head -c 1M /dev/zero > "$SANDBOXD_STATE/full" 2>/dev/null || true',
         (
-            'mkdir "$SANDBOXD_STATE/agents" "$SANDBOXD_STATE/sockets"; '
+            'mkdir -m 700 "$SANDBOXD_STATE/agents" "$SANDBOXD_STATE/sockets"; '
             'head -c 1M /dev/zero > "$SANDBOXD_STATE/full" 2>/dev/null || true'
         ),
     ],

@@ -101,9 +101,7 @@ def agent_cgroups(ours: set[int]) -> list[Path]:
             for name in names:
                 match = AGENT_CGROUP.match(name)
                 if match and (int(match[1]) in ours or int(match[1]) not in living):
-                    top = Path(folder, name)
-                    found.append(top)
-                    found.extend(path for path in top.rglob("*") if path.is_dir())
+                    found.extend(Path(each) for each, _, _ in os.walk(Path(folder, name)))
     # Leaves are kept for the next exec while their sandbox lives: only sandboxes are counted.
     return [path for path in found if not re.fullmatch(r"x\d+", path.name)]
 
