@@ -79,6 +79,10 @@ def _name(pid: int) -> str:
 
 
 def _is_init(pid: int) -> bool:
-    status = (_PROC / str(pid) / "status").read_text()
+    try:
+        status = (_PROC / str(pid) / "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        # A helper of the launcher, which lives for a moment.
+        return False
     numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
     return len(numbers) > 1 and numbers[-1] == "1"

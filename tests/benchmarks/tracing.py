@@ -48,7 +48,9 @@ class Tracer:
     """A running trace."""
 
     def events(self) -> list[Event]:
-        """What was seen so far, in the order of time."""
+        """Ends the trace and returns what was seen, in the order of time."""
+        # First: reading it makes system calls too, which would be read, and so on without end.
+        (_INSTANCE / "tracing_on").write_text("0")
         names = call_names()
         events = []
         for line in (_INSTANCE / "trace").read_text().splitlines():
@@ -75,6 +77,9 @@ def tracing(pids: Sequence[int]) -> Iterator[Tracer]:
     mounted = _TRACEFS.joinpath("instances").exists()
     if not mounted:
         subprocess.run(["mount", "-t", "tracefs", "tracefs", _TRACEFS], check=True)
+    if _INSTANCE.exists():
+        # Of a run that was killed.
+        _INSTANCE.rmdir()
     _INSTANCE.mkdir()
     try:
         (_INSTANCE / "trace_clock").write_text("mono")
