@@ -43,7 +43,7 @@ def demo(
             help="Median think time before an attempt, in seconds. Times are log-normal with "
             f"sigma {THINK_SIGMA}: a tenth is 2.8 times the median or more.",
         ),
-    ] = 0.2,
+    ] = 1.0,
     seed: Annotated[
         int, typer.Option(help="Decides think times, and which first attempts are broken.")
     ] = 0,
