@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Dir, unlinkat};
 use rustix::io::Errno;
 
 use super::path::SandboxPath;
-use super::tree::{Tree, child_folder, failure};
+use super::tree::{Tree, check_removable, child_folder, failure};
 use crate::call::Answer;
 
 /// Folders that are open at once, each with a buffer of the kernel's entries.
@@ -28,6 +28,7 @@ pub(super) fn remove(tree: &Tree, path: &SandboxPath, recursive: bool) -> Answer
     // The root, `.` and `..` have no name to be removed by.
     let Some((folder, name)) = path.split() else { return Err(failed(Errno::BUSY)) };
     let folder = tree.folder(folder).map_err(failed)?;
+    check_removable(&folder, name).map_err(failed)?;
     if !only_folder {
         match unlinkat(&folder, name, AtFlags::empty()) {
             Ok(()) => return Ok(()),
@@ -74,20 +75,27 @@ impl Emptying<'_> {
                 continue;
             }
             was_empty = false;
-            if remove_one(folder, name)? {
-                continue;
+            match unlinkat(folder, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => continue,
+                // The two answers for a folder.
+                Err(Errno::ISDIR | Errno::PERM) => {}
+                Err(errno) => return Err(errno),
             }
-            if depth >= MAX_DEPTH {
-                self.move_up(folder, name)?;
-                continue;
-            }
-            match child_folder(folder, name) {
-                Ok(child) => self.pass(&child, depth + 1).map(drop)?,
+            let child = match child_folder(folder, name) {
+                Ok(child) => child,
                 // No longer there, or no longer a folder: the next pass sees.
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
                 Err(errno) => return Err(errno),
+            };
+            if depth < MAX_DEPTH {
+                self.pass(&child, depth + 1)?;
             }
-            remove_one(folder, name)?;
+            match unlinkat(folder, name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST) if depth < MAX_DEPTH => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST) => self.move_up(folder, name)?,
+                Err(errno) => return Err(errno),
+            }
         }
         Ok(was_empty)
     }
@@ -101,20 +109,5 @@ impl Emptying<'_> {
             Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(()),
             Err(errno) => Err(errno),
         }
-    }
-}
-
-/// Removes `name`, unless it is a folder with something in it. Says whether it is gone.
-fn remove_one(folder: &OwnedFd, name: &[u8]) -> Result<bool, Errno> {
-    match unlinkat(folder, name, AtFlags::empty()) {
-        Ok(()) | Err(Errno::NOENT) => return Ok(true),
-        // The two answers for a folder.
-        Err(Errno::ISDIR | Errno::PERM) => {}
-        Err(errno) => return Err(errno),
-    }
-    match unlinkat(folder, name, AtFlags::REMOVEDIR) {
-        Ok(()) | Err(Errno::NOENT) => Ok(true),
-        Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => Ok(false),
-        Err(errno) => Err(errno),
     }
 }

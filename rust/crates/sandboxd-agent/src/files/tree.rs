@@ -88,9 +88,7 @@ impl Tree {
             FileType::Directory => return Err(failure(path, Errno::ISDIR)),
             _ => return Err(not_regular(path)),
         }
-        if fstatfs(&file).map_err(failed)?.f_type == PROC_SUPER_MAGIC {
-            return Err(not_regular(path));
-        }
+        check_real(path, &file)?;
         Ok((file, found))
     }
 
@@ -134,6 +132,27 @@ pub(super) fn child_folder(folder: impl AsFd, name: &[u8]) -> Result<OwnedFd, Er
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     retry(|| openat2(&folder, name, flags, Mode::empty(), resolve))
+}
+
+/// Refuses what `/proc` shows: there are no files behind it that could be read or written whole.
+pub(super) fn check_real(path: &SandboxPath, file: &OwnedFd) -> Answer<()> {
+    match fstatfs(file) {
+        Ok(found) if found.f_type == PROC_SUPER_MAGIC => Err(not_regular(path)),
+        Ok(_) => Ok(()),
+        Err(errno) => Err(failure(path, errno)),
+    }
+}
+
+/// Whether `name` in `folder` may be taken away. The kernel would keep a mount point only from
+/// programs that have the mount themselves: from outside, removing it takes the mount with it.
+pub(super) fn check_removable(folder: impl AsFd, name: &[u8]) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV;
+    match retry(|| openat2(&folder, name, flags, Mode::empty(), resolve)) {
+        Ok(_) => Ok(()),
+        Err(Errno::XDEV) => Err(Errno::BUSY),
+        Err(errno) => Err(errno),
+    }
 }
 
 fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {

@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::make_dir::make_folders;
 use super::path::SandboxPath;
-use super::tree::{Owner, Tree, failure, not_regular};
+use super::tree::{Owner, Tree, check_real, failure, not_regular};
 use crate::call::Answer;
 
 /// Symlinks that may follow each other at the end of a path; the kernel's own limit.
@@ -131,6 +131,7 @@ fn find(tree: &Tree, path: &SandboxPath) -> Answer<Place> {
         let failed = |errno| failure(&path, errno);
         let Some((folder, name)) = path.split() else { return Err(failed(Errno::ISDIR)) };
         let folder = tree.folder(folder).map_err(failed)?;
+        check_real(&path, &folder)?;
         let replaced = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => None,
             Err(errno) => return Err(failed(errno)),
