@@ -173,7 +173,9 @@ pub(super) fn failure(path: &SandboxPath, errno: Errno) -> CallError {
         Errno::NOTDIR => (ErrorCode::NotADirectory, "is not a directory, or leads through none"),
         Errno::ISDIR => (ErrorCode::IsADirectory, "is a directory"),
         Errno::NOTEMPTY => (ErrorCode::DirectoryNotEmpty, "is not empty: remove it recursively"),
-        Errno::ACCESS | Errno::PERM => (ErrorCode::PermissionDenied, "may not be used like this"),
+        Errno::ACCESS | Errno::PERM => {
+            (ErrorCode::PermissionDenied, "is closed to this call: permission is denied")
+        }
         Errno::NOSPC | Errno::DQUOT => {
             (ErrorCode::DiskFull, "finds no room: the sandbox's disk limit is reached")
         }

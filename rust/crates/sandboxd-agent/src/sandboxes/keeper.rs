@@ -40,7 +40,9 @@ const UNLIMITED_DISK: u64 = 1 << 40;
 
 /// Where init builds the root, in its own mount namespace: nothing of it is seen here. A directory
 /// that every id can reach, because init has those of its sandbox by then; the state folder is not.
-const MOUNT_POINT: &str = "/tmp";
+/// And one that no layer lies beneath, as the state folder may in `/tmp`: an ordinary user's init
+/// opens the layers by their paths when this is mounted already.
+const MOUNT_POINT: &str = "/sys";
 
 const KILL: i32 = 9;
 
