@@ -157,7 +157,7 @@ class ExecFailedError(SandboxError):
 
     @property
     def step(self) -> str:
-        """The step that failed, as a stable word, for example `cwd`, `user` or `exec`."""
+        """The step that failed, as a stable word, for example `program`, `directory` or `user`."""
         return self.reason
 
 

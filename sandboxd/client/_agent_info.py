@@ -62,7 +62,10 @@ def sandboxes(*, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         return [sandbox_info(record) for record in drive(channel.call(request))]
     found = []
     for socket in sorted((settings.state / _state.SOCKETS).glob("*.sock")):
-        transport = BlockingTransport(Agent(str(socket), settings))
+        agent = Agent(str(socket), settings)
+        # Its process started it earlier: nobody waits here for as long as a start may take.
+        agent.has_answered = True
+        transport = BlockingTransport(agent)
         try:
             found += drive(Channel(transport).call_once(request))
         except AgentError:

@@ -66,7 +66,7 @@ def test_a_wrong_argument_is_also_a_value_error() -> None:
 
 
 def test_a_failed_start_names_its_step() -> None:
-    assert ExecFailedError("no /nope", reason="cwd").step == "cwd"
+    assert ExecFailedError("no /nope", reason="directory").step == "directory"
 
 
 @pytest.mark.parametrize("leaf", LEAVES)
