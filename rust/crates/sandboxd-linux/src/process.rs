@@ -144,6 +144,17 @@ pub fn join_namespace(namespace: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
     Ok(())
 }
 
+/// Moves into a copy of the mount namespace.
+///
+/// # Errors
+///
+/// Without `CAP_SYS_ADMIN`.
+pub fn enter_mount_namespace() -> io::Result<()> {
+    // SAFETY: changes which mounts the process sees, and no memory.
+    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
+    Ok(())
+}
+
 /// Makes the groups that this process is in the top of what it and its children see of cgroups.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use sandboxd_linux::title::Title;
 use sandboxd_linux::{mount, process};
 
 use super::namespaces::Pair;
+use super::shelf::Shelf;
 use crate::failure::{At as _, failure};
 use crate::serve::Scores;
 use crate::setup::{self, Layer, Overlay, Plan};
@@ -27,6 +28,7 @@ pub(super) struct Workshop {
     pub(super) filter: Filter,
     pub(super) title: Title,
     pub(super) scores: Scores,
+    pub(super) shelf: Shelf,
 }
 
 /// The descriptors of an order.
@@ -61,7 +63,7 @@ impl Workshop {
         let plan = Plan {
             ids: pair.ids,
             hardened: launch.hardened,
-            root: overlays(launch, pair)?,
+            root: overlays(launch, pair, &mut self.shelf)?,
             mount_point: c_path(&launch.mount_point)?,
             disk_bytes: launch.disk_bytes,
             cpus: &launch.cpus,
@@ -124,27 +126,32 @@ fn enter<'a>(inherited: &'a Inherited, pair: &Pair) -> Result<Option<&'a OwnedFd
     Ok(inherited.directory.as_ref())
 }
 
-fn overlays(launch: &Launch, pair: &Pair) -> Result<Vec<Overlay>, Failure> {
-    let overlay = |mount: &sandboxd_linux::protocol::LayeredMount| {
+fn overlays(launch: &Launch, pair: &Pair, shelf: &mut Shelf) -> Result<Vec<Overlay>, Failure> {
+    let mut overlays = Vec::with_capacity(launch.root.len());
+    for mount in &launch.root {
         let layers: Result<Vec<_>, Failure> =
-            mount.layers.iter().map(|path| layer(path, pair)).collect();
-        Ok(Overlay { target: c_path(&mount.target)?, layers: layers? })
-    };
-    launch.root.iter().map(overlay).collect()
+            mount.layers.iter().map(|path| layer(path, pair, shelf)).collect();
+        overlays.push(Overlay { target: c_path(&mount.target)?, layers: layers? });
+    }
+    Ok(overlays)
 }
 
 /// A layer as init will mount it: with the owners of its files shown as the sandbox knows them,
 /// where that can be had.
-fn layer(path: &Path, pair: &Pair) -> Result<Layer, Failure> {
+fn layer(path: &Path, pair: &Pair, shelf: &mut Shelf) -> Result<Layer, Failure> {
     let path = c_path(path)?;
     // An ordinary user owns no mounts, and then its init makes the copy, in namespaces that it does
     // own. It also says what is wrong with a path that does not exist.
-    let tree = mount::copy_tree(&path).ok();
-    if let Some(tree) = &tree {
-        // Some file systems cannot map owners, overlays among them; theirs are shown as nobody's.
-        let _ = mount::map_ids(tree, &pair.user);
+    let Ok(tree) = mount::copy_tree(&path) else { return Ok(Layer { path, tree: None }) };
+    if mount::map_ids(&tree, &pair.user).is_ok() {
+        return Ok(Layer { path, tree: Some(tree) });
     }
-    Ok(Layer { path, tree })
+    let copied = shelf.tree(&path).and_then(|copy| {
+        mount::map_ids(&copy, &pair.user)?;
+        Ok(copy)
+    });
+    // Without a copy either, the files are shown as nobody's.
+    Ok(Layer { path, tree: Some(copied.unwrap_or(tree)) })
 }
 
 fn c_path(path: &Path) -> Result<CString, Failure> {

@@ -7,6 +7,7 @@ mod launch;
 mod namespaces;
 mod options;
 mod serve;
+mod shelf;
 
 pub(crate) use options::Options;
 pub(crate) use serve::run;

@@ -25,6 +25,7 @@ use super::cleanup::clear_up;
 use super::ids::Ids;
 use super::launch::{Workshop, end};
 use super::namespaces::Pool;
+use super::shelf::Shelf;
 use crate::failure::failure;
 use crate::serve::Scores;
 
@@ -56,6 +57,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Ok((mut launcher, signals)) => {
             let outcome = launcher.serve(&signals);
             launcher.end_all();
+            drop(launcher);
             clear_up(&options.cgroups, options.state.as_ref());
             outcome.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
         }
@@ -90,6 +92,7 @@ impl Launcher {
                 filter: Filter::new(),
                 title: Title::find()?,
                 scores,
+                shelf: Shelf::new(options.state.clone()),
             },
             running: Vec::new(),
         };

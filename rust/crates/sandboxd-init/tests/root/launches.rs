@@ -1,7 +1,14 @@
 //! Launches that fail, and what they leave.
 
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
+use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use sandboxd_linux::mount::{FileSystem, attach};
+use sandboxd_linux::process::enter_mount_namespace;
 use sandboxd_linux::protocol::{FromLauncher, Step};
 use sandboxd_linux::seqpacket::{self, Wait};
 
@@ -66,19 +73,38 @@ fn a_packet_that_is_no_order_ends_the_launcher_and_it_still_clears_up() {
 }
 
 #[test]
-fn layers_that_cannot_map_owners_are_shown_as_they_are() {
+fn layers_of_the_agent_have_their_owners_even_where_they_cannot_be_mapped() {
     if !is_root() {
         return;
     }
-    // /proc is one of the file systems without mapped mounts; as a layer it is refused by overlays, so
-    // any failure has to come from there, not from the mapping.
-    let host = Host::start(0);
-    let order = Order { layer: Some("/proc".into()), ..Order::default() };
-    let failure = host.try_launch(&order).err().unwrap();
-    assert_eq!(failure.step, Step::Mount);
-    assert_eq!(failure.detail, "/usr");
-    let FromLauncher::Ended { .. } = host.hear() else { panic!() };
+    // In mounts of this thread and its children alone. Overlays cannot map owners.
+    enter_mount_namespace().unwrap();
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
+    let base = tempfile::tempdir().unwrap();
+    let overlay = FileSystem::new(c"overlay").unwrap();
+    for (key, name) in [(c"lowerdir", "lower"), (c"upperdir", "upper"), (c"workdir", "work")] {
+        let folder = base.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        overlay.set(key, &c_path(&folder)).unwrap();
+    }
+    let point = base.path().join("mounted");
+    fs::create_dir(&point).unwrap();
+    attach(overlay.mount(MountAttrFlags::empty()).unwrap(), &c_path(&point)).unwrap();
+
+    let host = Host::beneath(&point);
+    for _ in 0..2 {
+        let sandbox = host.launch(&Order::default());
+        let ended =
+            sandbox.sh("stat -c '%u %a' /root /etc/passwd /tmp; touch /root/x; readlink /bin");
+        assert_eq!(ended.stdout, "0 700\n0 644\n0 1777\nusr/bin\n", "{}", ended.stderr);
+        host.end(sandbox);
+    }
     host.vanish();
+    unmount(point, UnmountFlags::DETACH).unwrap();
+}
+
+fn c_path(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).unwrap()
 }
 
 #[test]

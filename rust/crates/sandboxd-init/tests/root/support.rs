@@ -97,15 +97,20 @@ impl Host {
         // A tree for each test, and not an agent's: other agents on the machine sweep those whose
         // owner they cannot find.
         let tree = format!("sandboxd-test-{}-{}", std::process::id(), next_host());
-        Self::with(pool, Cgroups::set_up_as(layout, &tree))
+        Self::with(pool, Cgroups::set_up_as(layout, &tree), &std::env::temp_dir())
+    }
+
+    /// Without cgroups, with its state beneath a folder of the caller.
+    pub(crate) fn beneath(base: &Path) -> Self {
+        Self::with(0, Cgroups::none(), base)
     }
 
     pub(crate) fn without_cgroups(pool: u32) -> Self {
-        Self::with(pool, Cgroups::none())
+        Self::with(pool, Cgroups::none(), &std::env::temp_dir())
     }
 
-    fn with(pool: u32, cgroups: Cgroups) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    fn with(pool: u32, cgroups: Cgroups, base: &Path) -> Self {
+        let folder = tempfile::tempdir_in(base).unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         make_skeleton(&folder.path().join("skeleton"));
         fs::create_dir(folder.path().join("mnt")).unwrap();
