@@ -7,9 +7,14 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SANDBOXD = Path(sys.executable).with_name("sandboxd")
 
@@ -18,6 +23,28 @@ def sandboxd(*arguments: str, stdin: bytes | None = None) -> subprocess.Complete
     """Run the command to its end; without `stdin` there is nothing to read."""
     command = [str(SANDBOXD), *arguments]
     return subprocess.run(command, input=stdin or b"", capture_output=True, timeout=50, check=False)
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the command beside the test; it has ended when the block has."""
+    process = subprocess.Popen(
+        [SANDBOXD, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with process:
+            try:
+                process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def first_line(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def test_output_and_exit_code_are_those_of_the_program() -> None:
@@ -128,49 +155,33 @@ def test_environment_and_directory_are_those_asked_for(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_the_command_ends_the_sandbox(number: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [SANDBOXD, "run", "--", "sh", "-c", "echo up; sleep 60"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"up\n"
+    with running("run", "--", "sh", "-c", "echo up; sleep 60") as process:
+        assert first_line(process) == b"up\n"
 
-    process.send_signal(number)
+        process.send_signal(number)
 
-    _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=30)
     assert process.returncode == 128 + number
     assert b"Traceback" not in stderr
 
 
 def test_a_reader_that_goes_away_ends_the_program() -> None:
-    process = subprocess.Popen(
-        [SANDBOXD, "run", "--", "yes"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    process.stdout.read(4)
-    process.stdout.close()
+    with running("run", "--", "yes") as process:
+        assert first_line(process) == b"y\n"
+        assert process.stdout is not None
+        process.stdout.close()
 
-    assert process.stderr is not None
-    with process.stderr:
+        assert process.wait(timeout=30) == 128 + signal.SIGPIPE
+
+        assert process.stderr is not None
         assert process.stderr.read() == b""
-    assert process.wait(timeout=30) == 128 + signal.SIGPIPE
 
 
 def test_ls_shows_the_sandboxes_of_running_agents() -> None:
-    process = subprocess.Popen(
-        [SANDBOXD, "run", "--", "sh", "-c", "echo up; sleep 60"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == b"up\n"
+    with running("run", "--", "sh", "-c", "echo up; sleep 60") as process:
+        assert first_line(process) == b"up\n"
         listed = json.loads(sandboxd("ls", "--json").stdout)
         table = sandboxd("ls").stdout.decode()
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
 
     mine = [each for each in listed if each["running_execs"] == 1]
     assert [each["template"] for each in mine] == ["host"]
