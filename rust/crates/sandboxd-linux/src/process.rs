@@ -144,28 +144,6 @@ pub fn join_namespace(namespace: BorrowedFd<'_>, kind: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Moves into a copy of the mount namespace.
-///
-/// # Errors
-///
-/// Without `CAP_SYS_ADMIN`.
-pub fn enter_mount_namespace() -> io::Result<()> {
-    // SAFETY: changes which mounts the process sees, and no memory.
-    check(unsafe { libc::unshare(libc::CLONE_NEWNS) }.into())?;
-    Ok(())
-}
-
-/// Makes the groups that this process is in the top of what it and its children see of cgroups.
-///
-/// # Errors
-///
-/// Without `CAP_SYS_ADMIN` in the user namespace.
-pub fn enter_cgroup_namespace() -> io::Result<()> {
-    // SAFETY: changes what the process sees of cgroups, and no memory.
-    check(unsafe { libc::unshare(libc::CLONE_NEWCGROUP) }.into())?;
-    Ok(())
-}
-
 /// Closes every descriptor from `first` on.
 ///
 /// # Safety

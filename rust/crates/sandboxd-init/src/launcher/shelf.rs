@@ -17,8 +17,9 @@ use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use rustix::thread::UnshareFlags;
 use sandboxd_linux::mount::{FileSystem, attach, copy_tree};
-use sandboxd_linux::process::enter_mount_namespace;
+use sandboxd_linux::unshare::unshare;
 
 /// Most that all copies together may take. The template of a host takes a few MiB.
 const SIZE: &CStr = c"64m";
@@ -65,7 +66,7 @@ impl Shelf {
         }
         let folder = state.join("shelf");
         fs::create_dir(&folder)?;
-        enter_mount_namespace()?;
+        unshare(UnshareFlags::NEWNS)?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         let tmpfs = FileSystem::new(c"tmpfs")?;
         tmpfs.set(c"size", SIZE)?;

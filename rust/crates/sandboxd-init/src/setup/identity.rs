@@ -1,12 +1,13 @@
 //! Who init is: root of its own namespaces, on its processors, with a name.
 
 use rustix::process::{Resource, Rlimit, setrlimit, umask};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, UnshareFlags, sched_setaffinity};
 use sandboxd_linux::process::{
-    become_ids, become_user, die_with_parent, enter_cgroup_namespace, refuse_tracing, set_host_name,
+    become_ids, become_user, die_with_parent, refuse_tracing, set_host_name,
 };
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_linux::signals;
+use sandboxd_linux::unshare::unshare;
 
 use super::plan::Plan;
 use crate::failure::At as _;
@@ -26,7 +27,7 @@ pub(super) fn assume(plan: &Plan<'_>) -> Result<(), Failure> {
     refuse_tracing().at(Step::User)?;
     die_with_parent(libc::SIGKILL).at(Step::Other)?;
     // The host's paths of groups are nobody's business. A kernel without it has nothing to hide them.
-    let _ = enter_cgroup_namespace();
+    let _ = unshare(UnshareFlags::NEWCGROUP);
     // Our own session: a signal from the launcher's terminal is not for us.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(c"sandboxd-init");

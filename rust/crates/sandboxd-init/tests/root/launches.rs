@@ -7,10 +7,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rustix::mount::{MountAttrFlags, MountPropagationFlags, UnmountFlags, mount_change, unmount};
+use rustix::thread::UnshareFlags;
 use sandboxd_linux::mount::{FileSystem, attach};
-use sandboxd_linux::process::enter_mount_namespace;
 use sandboxd_linux::protocol::{FromLauncher, Step};
 use sandboxd_linux::seqpacket::{self, Wait};
+use sandboxd_linux::unshare::unshare;
 
 use crate::support::{Host, Order, SLOTS, eventually, is_root};
 
@@ -78,7 +79,7 @@ fn layers_of_the_agent_have_their_owners_even_where_they_cannot_be_mapped() {
         return;
     }
     // In mounts of this thread and its children alone. Overlays cannot map owners.
-    enter_mount_namespace().unwrap();
+    unshare(UnshareFlags::NEWNS).unwrap();
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).unwrap();
     let base = tempfile::tempdir().unwrap();
     let overlay = FileSystem::new(c"overlay").unwrap();

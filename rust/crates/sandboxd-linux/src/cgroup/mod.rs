@@ -14,6 +14,7 @@ mod driver;
 mod files;
 mod layout;
 mod owner;
+mod remove;
 mod tree;
 mod v1;
 #[cfg(test)]
@@ -25,4 +26,5 @@ mod v2_tests;
 pub use driver::{Controls, Counters, Hits, Limits};
 pub use layout::Layout;
 pub use owner::Owner;
-pub use tree::{Cgroups, Join, Leaf, SandboxCgroup, remove_tree};
+pub use remove::remove_tree;
+pub use tree::{Cgroups, Join, Leaf, SandboxCgroup};

@@ -2,22 +2,19 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 use super::driver::{Controls, Counted, Counters, Driver, Hits, Limits, keyed};
 use super::files::{Files, HostFiles};
 use super::layout::Layout;
 use super::owner::Owner;
+use super::remove::remove_tree;
 use super::v1::V1;
-use super::v2::{V2, step_back};
+use super::v2::V2;
 use crate::pidfd;
 use crate::protocol::Containment;
-
-/// How long a killed process may take to leave its group: it has to give its memory back first.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The agent's trees of groups. Cheap to clone. Not removed on drop: see [`Cgroups::remove`].
 #[derive(Debug, Clone)]
@@ -335,66 +332,4 @@ fn read_key(file: &OwnedFd, key: &str) -> io::Result<Option<u64>> {
     let mut buffer = [0; 512];
     let length = rustix::io::pread(file, &mut buffer, 0)?;
     Ok(std::str::from_utf8(&buffer[..length]).ok().and_then(|text| keyed(text, key)))
-}
-
-/// Removes a directory of groups and all beneath it. A group that is gone already counts as removed.
-pub(super) fn remove_directories(files: &impl Files, directory: &Path) -> io::Result<()> {
-    match files.remove_directory(directory) {
-        Ok(()) => return Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        // Busy: because of groups beneath it, or of processes.
-        Err(_) => {}
-    }
-    for beneath in files.directories(directory)? {
-        remove_directories(files, &beneath)?;
-    }
-    match files.remove_directory(directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
-    }
-}
-
-/// Takes back directories that were made before something failed. Best effort.
-pub(super) fn undo(files: &impl Files, directories: &[PathBuf]) {
-    for directory in directories {
-        let _ = remove_directories(files, directory);
-    }
-}
-
-/// Kills everything in a tree of groups and removes it, waiting a bounded time.
-///
-/// # Errors
-///
-/// `ResourceBusy` if something in it would not die in five seconds.
-pub fn remove_tree(tree: &Path) -> io::Result<()> {
-    step_back(&HostFiles, tree);
-    let deadline = Instant::now() + DRAIN_TIMEOUT;
-    let mut pause = Duration::from_millis(1);
-    loop {
-        match remove_directories(&HostFiles, tree) {
-            Err(error) if Instant::now() >= deadline => return Err(error),
-            Err(_) => {}
-            Ok(()) => return Ok(()),
-        }
-        kill_tree(tree);
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(50));
-    }
-}
-
-fn kill_tree(group: &Path) {
-    for beneath in HostFiles.directories(group).unwrap_or_default() {
-        kill_tree(&beneath);
-    }
-    // A group left frozen would never let its processes die.
-    let _ = HostFiles.write(&group.join("freezer.state"), "THAWED");
-    let listed = HostFiles.read(&group.join("cgroup.procs")).unwrap_or_default();
-    let own = std::process::id();
-    for pid in super::driver::pids(&listed).into_iter().filter(|pid| *pid != own) {
-        let Ok(process) = pidfd::open(pid) else { continue };
-        let still = HostFiles.read(&group.join("cgroup.procs")).unwrap_or_default();
-        if super::driver::pids(&still).contains(&pid) {
-            let _ = pidfd::send_signal(&process, 9);
-        }
-    }
 }

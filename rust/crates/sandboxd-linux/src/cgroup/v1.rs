@@ -13,7 +13,7 @@ use super::driver::{
 };
 use super::files::Files;
 use super::layout::Layout;
-use super::tree::{remove_directories, undo};
+use super::remove::{remove_directories, undo};
 use crate::pidfd;
 use crate::protocol::Containment;
 

@@ -14,7 +14,7 @@ use super::driver::{
 };
 use super::files::Files;
 use super::layout::Layout;
-use super::tree::{remove_directories, undo};
+use super::remove::{remove_directories, undo};
 use crate::protocol::Containment;
 
 /// The agent's tree in the v2 hierarchy.
