@@ -15,6 +15,7 @@ from random import Random
 
 import pytest
 
+from tests.support.alone import use
 from tests.support.seeds import seeded
 from tests.support.victims import END, Victim
 from tests.support.waiting import wait_until
@@ -132,3 +133,41 @@ def test_a_kill_at_a_random_point_leaks_nothing_and_ends_every_call(what: str, s
 @pytest.mark.parametrize("what", HITS)
 def test_hundreds_of_kills_at_random_points_leak_nothing(what: str, state: Path) -> None:
     _repeat(what, SOAK_ROUNDS, state)
+
+
+@pytest.mark.timeout(120)
+def test_whoever_is_killed_together_the_processes_end_and_the_next_agent_sweeps(
+    state: Path,
+) -> None:
+    """With agent, launcher and client gone at one stroke nobody is left to clean up at once."""
+    chance = seeded("killing all at once")
+    for _ in range(5):
+        with Victim(state) as victim:
+            _ready(victim, chance)
+            targets = [victim.process.pid, victim.agent().pid, victim.launcher().pid]
+            chance.shuffle(targets)
+            for pid in targets:
+                victim.hit(pid)
+            victim.process.wait()
+            wait_until(lambda: not victim.left_processes(), within=END)
+            assert use(state) == ("none", "works\n")
+            assert victim.left() == []
+
+
+@pytest.mark.timeout(120)
+def test_l3_a_killed_trainer_with_a_hundred_sandboxes_leaves_none(state: Path) -> None:
+    code = """
+import sandboxd, sys
+made = [sandboxd.Sandbox() for _ in range(100)]
+for each in made:
+    each.start("sleep 300")
+print('{"up": true}', flush=True)
+sys.stdin.readline()
+"""
+    with Victim(state, code) as victim:
+        victim.event("up", within=60)
+        victim.look()
+        assert len(victim.seen) > 300
+        victim.hit(victim.process.pid)
+        victim.process.wait()
+        wait_until(lambda: not victim.left(), within=2 * END)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.support.leaks import agent_cgroups
 from tests.support.ordinary import ROOT, environment
-from tests.support.processes import Process, all_processes, descendants, namespaces
+from tests.support.processes import ZOMBIE, Process, all_processes, descendants, namespaces
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -28,15 +28,17 @@ END = 5.0
 
 
 class Victim:
-    """`tests/support/fault_client.py` in a process of its own.
+    """A client in a process of its own; leaving the block kills what is left of it.
 
-    Leaving the block kills what is left of it, so that a failing test leaves nothing either.
+    Args:
+        state: Its state folder.
+        code: What it does, telling JSON lines. Default: `tests/support/fault_client.py`.
     """
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self, state: Path, code: str = "") -> None:
         self.state = state
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.fault_client"],
+            [sys.executable, *(["-c", code] if code else ["-m", "tests.support.fault_client"])],
             cwd=ROOT,
             env=environment(state),
             stdin=subprocess.PIPE,
@@ -142,14 +144,18 @@ class Victim:
         assert self.event("again", within=20)["again"] == "works\n"
         assert self.process.wait(20) == 0
 
-    def left(self) -> list[str]:
-        """What of the client is still here: its processes, its cgroups, its state."""
+    def left_processes(self) -> list[str]:
+        """Processes of the client that are still here."""
         now = all_processes()
-        found = [
+        return [
             str(now[pid])
             for pid, process in self.seen.items()
-            if pid in now and now[pid].started == process.started and now[pid].state != "Z"
+            if pid in now and now[pid].started == process.started and now[pid].state != ZOMBIE
         ]
+
+    def left(self) -> list[str]:
+        """What of the client is still here: its processes, its cgroups, its state."""
+        found = self.left_processes()
         found += [str(path) for path in agent_cgroups(self.agents) if self._is_ours(path)]
         found += [str(path) for path in self.state.glob("*/*")]
         return found
