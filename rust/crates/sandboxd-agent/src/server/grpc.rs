@@ -1,4 +1,7 @@
 //! gRPC over the same messages, for everyone but the SDK: the same calls, through tonic.
+//!
+//! grpcio names the socket's path as the authority of its requests, with `%2F` in it, which the
+//! HTTP/2 library here refuses as malformed: such clients set `grpc.default_authority`, to anything.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -19,6 +22,7 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::Server;
 use tonic::{Code, Request, Response, Status, Streaming};
 
+use super::whole::Whole;
 use crate::agent::Agent;
 use crate::call::{Answer, Chunks, Events};
 
@@ -48,11 +52,11 @@ pub(super) fn start(agent: &Agent) -> Connections {
                 .max_decoding_message_size(MAX_REQUEST)
                 .max_encoding_message_size(MAX_REPLY),
         )
-        .add_service(
+        .add_service(Whole(
             FilesServer::new(service)
                 .max_decoding_message_size(MAX_REQUEST)
                 .max_encoding_message_size(MAX_REPLY),
-        );
+        ));
     tokio::spawn(async move {
         let served = router.serve_with_incoming(ReceiverStream::new(receiver)).await;
         if let Err(error) = served {

@@ -6,6 +6,7 @@ mod grpc;
 mod listener;
 mod preface;
 mod refuse;
+mod whole;
 
 pub(crate) use accept::serve;
 pub(crate) use listener::Listener;

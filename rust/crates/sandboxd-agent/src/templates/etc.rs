@@ -81,8 +81,20 @@ const FOLDERS: &[&str] = &[
     "xml",
 ];
 
-/// Names that are never entered, wherever they are.
-const NEVER: &[&str] = &["private", "opasswd", "nssdb"];
+/// Names that are left out wherever they are: places for keys, and for settings that commonly have
+/// passwords or addresses of a company in them although everybody may read them.
+const NEVER: &[&str] = &[
+    "Renviron.site",
+    "Rprofile.site",
+    "consumer",
+    "entitlement",
+    "nssdb",
+    "opasswd",
+    "pam_env.conf",
+    "private",
+    "settings-security.xml",
+    "settings.xml",
+];
 
 /// Largest file that is copied. The largest wanted one is a bundle of certificates (230 KiB).
 const MAX_FILE: u64 = 2 * 1024 * 1024;
@@ -328,12 +340,19 @@ mod tests {
         file(&from.join("ssl/certs/own.key"), "secret", 0o640);
         file(&from.join("ssl/certs/ca.crt"), "public", 0o644);
         file(&from.join("security/opasswd"), "secret", 0o644);
+        file(&from.join("maven/settings.xml"), "secret", 0o644);
         file(&from.join("python3/closed/token"), "secret", 0o644);
         let closed = from.join("python3/closed");
         fs::set_permissions(closed, fs::Permissions::from_mode(0o700)).unwrap();
         populate(&from, &to).unwrap();
         assert!(to.join("ssl/certs/ca.crt").exists());
-        for secret in ["ssl/private", "ssl/certs/own.key", "security/opasswd", "python3/closed"] {
+        for secret in [
+            "ssl/private",
+            "ssl/certs/own.key",
+            "security/opasswd",
+            "python3/closed",
+            "maven/settings.xml",
+        ] {
             assert!(!to.join(secret).exists(), "{secret}");
         }
     }
