@@ -68,9 +68,11 @@ def _write(connection: Connection) -> None:
 
 
 def _stop_watching(connection: Connection) -> None:
-    loop = asyncio.get_running_loop()
-    loop.remove_reader(connection.fileno())
-    loop.remove_writer(connection.fileno())
+    loop = asyncio._get_running_loop()  # noqa: SLF001  (documented; the public one raises)
+    # Without one, a stream was dropped after its loop's end, which watches nothing any more.
+    if loop is not None:
+        loop.remove_reader(connection.fileno())
+        loop.remove_writer(connection.fileno())
 
 
 class LoopPending(Generic[T]):
