@@ -217,7 +217,6 @@ class Binding:
         if self._bound:
             return
         self._bound = True
-        self.channel.is_bound = True
         self.channel.transport.agent.has_answered = True
         waited = 0.0 if self._first_use is None else time.monotonic() - self._first_use
         # The agent's own figure: an answer may lie in the socket for as long as the caller is busy

@@ -39,8 +39,6 @@ class Channel:
     def __init__(self, transport: Transport) -> None:
         """Wrap the way to the agent; nothing is sent."""
         self.transport = transport
-        self.is_bound = False
-        """Whether the agent is known to have had what the calls are about."""
 
     async def call(self, request: Request[T]) -> T:
         """Send a call and wait for its reply."""
@@ -112,9 +110,10 @@ class Repair:
         self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
 
     def _died(self, error: SandboxError) -> SandboxError:
-        never_seen = self._lost is None and not self._channel.is_bound
+        agent = self._channel.transport.agent
+        never_seen = self._lost is None and not agent.has_answered
         if never_seen and isinstance(error, AgentUnreachableError):
-            return self._channel.transport.agent.unreachable(error)
+            return agent.unreachable(error)
         return SandboxLostError(
             "the agent died, and its sandboxes with it",
             may_have_run=self._lost is not None,

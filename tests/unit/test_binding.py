@@ -58,6 +58,7 @@ class Transport:
     def __init__(self) -> None:
         self.dead = False
         self.agent: Any = SimpleNamespace(
+            has_answered=False,
             is_dead=lambda: self.dead,
             check_owner=lambda: None,
             unreachable=lambda error: AgentUnreachableError(f"last words ({error})"),
