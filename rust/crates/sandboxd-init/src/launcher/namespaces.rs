@@ -31,24 +31,26 @@ pub(super) struct Pool {
     ids: Ids,
     ready: VecDeque<Pair>,
     size: usize,
+    /// Whether the last pair ahead could not be made, and nothing has been given back since.
+    exhausted: bool,
 }
 
 impl Pool {
     pub(super) const fn new(ids: Ids, size: usize) -> Self {
-        Self { ids, ready: VecDeque::new(), size }
+        Self { ids, ready: VecDeque::new(), size, exhausted: false }
     }
 
     /// Whether [`Self::refill`] has something to do.
     pub(super) fn wants_more(&self) -> bool {
-        self.ready.len() < self.size
+        !self.exhausted && self.ready.len() < self.size
     }
 
-    /// Makes one pair ahead. When that fails the pool stops asking for more: the failure will come
-    /// back at a launch, where somebody can be told.
+    /// Makes one pair ahead. When that fails the pool stops asking for more until a sandbox has ended:
+    /// the failure will come back at a launch, where somebody can be told.
     pub(super) fn refill(&mut self) {
         match self.make() {
             Ok(pair) => self.ready.push_back(pair),
-            Err(_) => self.size = self.ready.len(),
+            Err(_) => self.exhausted = true,
         }
     }
 
@@ -59,6 +61,7 @@ impl Pool {
 
     /// Gives the ids of an ended sandbox back.
     pub(super) fn give_back(&mut self, ids: IdRange) {
+        self.exhausted = false;
         // An ordinary user has one id, and every sandbox has that one.
         if is_root() {
             self.ids.give_back(ids);
