@@ -174,6 +174,36 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_of_another_user_is_closed_unheard() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        within_a_runtime(async || {
+            let folder = tempfile::tempdir().unwrap();
+            fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+            let path = folder.path().join("agent.sock");
+            let listener = Listener::bind(&path).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o666)).unwrap();
+            let stranger = std::thread::spawn({
+                let path = path.clone();
+                move || {
+                    // Of this thread alone.
+                    let nobody = rustix::process::Uid::from_raw(65_534);
+                    rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+                    UnixStream::connect(path).unwrap()
+                }
+            });
+            let mut stranger = stranger.join().unwrap();
+            let own = UnixStream::connect(&path).unwrap();
+            let accepted = UnixStream::from(listener.accept().await.unwrap());
+            drop(own);
+            let mut ended = [0; 1];
+            assert_eq!(std::io::Read::read(&mut stranger, &mut ended).unwrap(), 0);
+            drop(accepted);
+        });
+    }
+
+    #[test]
     fn what_does_not_listen_is_refused() {
         within_a_runtime(async || {
             let (socket, _other) = UnixStream::pair().unwrap();

@@ -10,6 +10,8 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 
+use super::accounts;
+
 /// Files to copy.
 const FILES: &[&str] = &[
     "adduser.conf",
@@ -119,9 +121,9 @@ pub(super) fn populate(from: &Path, to: &Path) -> io::Result<()> {
             copy.entry(&entry, &to.join(&*name))?;
         }
     }
-    let accounts = |name: &str| fs::read_to_string(from.join(name)).unwrap_or_default();
-    write(&to.join("passwd"), &users(&accounts("passwd")))?;
-    write(&to.join("group"), &groups(&accounts("group")))?;
+    let contents = |name: &str| fs::read_to_string(from.join(name)).unwrap_or_default();
+    write(&to.join("passwd"), &accounts::users(&contents("passwd")))?;
+    write(&to.join("group"), &accounts::groups(&contents("group")))?;
     write(&to.join("nsswitch.conf"), NSSWITCH)?;
     write(&to.join("hosts"), HOSTS)?;
     write(&to.join("hostname"), "sandbox\n")?;
@@ -144,43 +146,6 @@ const HOSTS: &str = "\
 127.0.0.1 localhost sandbox
 ::1 localhost ip6-localhost ip6-loopback
 ";
-
-/// First id of people, on every current distribution.
-const FIRST_PERSON: u32 = 1_000;
-const NOBODY: u32 = 65_534;
-
-fn is_system_account(id: &str) -> bool {
-    id.parse().is_ok_and(|id: u32| id < FIRST_PERSON || id == NOBODY)
-}
-
-/// The system's accounts, without people, passwords and comments. A `*` for the password and not
-/// an `x`: that would refer to a shadow file, without which `su` refuses every account.
-fn users(passwd: &str) -> String {
-    let mut kept = String::new();
-    for line in passwd.lines() {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, uid, gid, _, home, shell] = fields[..] else { continue };
-        // Root is written below, with the home that exists inside.
-        if uid != "0" && is_system_account(uid) && is_system_account(gid) {
-            kept += &format!("{name}:*:{uid}:{gid}::{home}:{shell}\n");
-        }
-    }
-    let shell = if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" };
-    format!("root:*:0:0:root:/root:{shell}\n{kept}")
-}
-
-/// The system's groups, without members.
-fn groups(group: &str) -> String {
-    let mut kept = String::from("root:*:0:\n");
-    for line in group.lines() {
-        let fields: Vec<&str> = line.split(':').collect();
-        let [name, _, gid, _] = fields[..] else { continue };
-        if gid != "0" && is_system_account(gid) {
-            kept += &format!("{name}:*:{gid}:\n");
-        }
-    }
-    kept
-}
 
 fn matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
@@ -387,23 +352,5 @@ mod tests {
         populate(&from, &to).unwrap();
         assert!(!to.join("services").exists());
         assert!(!to.join("protocols").exists());
-    }
-
-    #[test]
-    fn accounts_lose_people_passwords_comments_and_members() {
-        let passwd = "root:$6$hash:0:0:Admin:/root:/bin/zsh\n\
-                      daemon:x:1:1:Daemon, Room 4:/usr/sbin:/usr/sbin/nologin\n\
-                      ada:x:1000:1000:Ada:/home/ada:/bin/bash\n\
-                      nobody:x:65534:65534::/nonexistent:/usr/sbin/nologin\n\
-                      broken line\n";
-        let users = users(passwd);
-        assert!(users.starts_with("root:*:0:0:root:/root:/bin/"));
-        assert!(users.contains("daemon:*:1:1::/usr/sbin:/usr/sbin/nologin\n"));
-        assert!(users.contains("nobody:*:65534:65534::"));
-        for gone in ["hash", "ada", "Room", "broken", "zsh"] {
-            assert!(!users.contains(gone), "{gone}");
-        }
-        let groups = groups("root:x:0:ada\nsudo:x:27:ada,bob\nada:x:1000:\n");
-        assert_eq!(groups, "root:*:0:\nsudo:*:27:\n");
     }
 }

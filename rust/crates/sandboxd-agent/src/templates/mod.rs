@@ -1,5 +1,6 @@
 //! Templates: what a sandbox is made from.
 
+mod accounts;
 mod etc;
 mod host;
 mod template;

@@ -17,17 +17,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use prost::Message as _;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
 use sandboxd_proto::frame::{
-    Decoder, Frame, FrameError, Kind, MAX_REQUEST, PREFACE, put_empty, put_error, put_message,
-    read_credit, split_request,
+    Frame, FrameError, Kind, put_empty, put_error, put_message, read_credit, split_request,
 };
 use sandboxd_proto::{CallError, ErrorCode, Method, v1};
-use tokio::io::unix::AsyncFd;
 use tokio::task::AbortHandle;
 use tokio_stream::StreamExt as _;
 
+use super::ended::{Ended, violation};
+use super::handler::{Call, EventFrames, Handler, OnCancel, Reply};
+use super::input::Input;
 use super::outbox::{Lane, Outbox};
 use super::window::{Feed, Incoming, SendWindow, incoming};
 use crate::call::Answer;
@@ -45,31 +44,6 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Length, call number and kind of a frame: what does not count against a window.
 const HEADER: usize = 9;
-
-/// What is asked of the socket at once: a pipeline of short requests, or a piece of a long one.
-const READ_SIZE: usize = 64 * 1024;
-
-/// A future whose output is a whole frame.
-pub(crate) type Reply = Pin<Box<dyn Future<Output = Vec<u8>> + Send>>;
-
-/// Event frames of a server stream; an error is the last item.
-pub(crate) type EventFrames = crate::call::Events<Vec<u8>>;
-
-/// Starts something on behalf of a caller who cancels; the call itself goes on to its reply.
-pub(crate) type OnCancel = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send>;
-
-/// A request that was understood.
-pub(crate) enum Call {
-    Unary { reply: Reply, on_cancel: Option<OnCancel> },
-    ServerStream(Pin<Box<dyn Future<Output = Answer<EventFrames>> + Send>>),
-    ClientStream(Box<dyn FnOnce(Incoming) -> Reply + Send>),
-}
-
-/// What requests are for. The agent, or a double in tests.
-pub(crate) trait Handler: Clone + Send + 'static {
-    /// Starts a call; its frames are to carry the number `call`.
-    fn start(&self, call: u32, method: Method, message: Bytes) -> Answer<Call>;
-}
 
 /// What must be known of a call under way.
 enum Entry {
@@ -110,31 +84,6 @@ impl Calls {
     }
 }
 
-/// Why a connection is over.
-enum Ended {
-    /// The peer is gone.
-    Lost(io::Error),
-    /// The peer is told why, then the connection is closed.
-    Refused(CallError),
-}
-
-impl From<io::Error> for Ended {
-    fn from(error: io::Error) -> Self {
-        Self::Lost(error)
-    }
-}
-
-impl From<FrameError> for Ended {
-    fn from(error: FrameError) -> Self {
-        violation(&error.to_string())
-    }
-}
-
-fn violation(what: &str) -> Ended {
-    let message = format!("connection breaks the protocol: {what}");
-    Ended::Refused(CallError::new(ErrorCode::InvalidArgument, message))
-}
-
 /// Serves one connection, from its preface on, until the peer is gone or breaks the protocol.
 ///
 /// # Errors
@@ -145,7 +94,7 @@ pub(crate) async fn serve(handler: impl Handler, socket: OwnedFd) -> io::Result<
     let outbox = Outbox::new(Arc::clone(&socket));
     let mut connection = Connection {
         handler,
-        input: Input { socket, decoder: Decoder::new(MAX_REQUEST), scratch: vec![0; READ_SIZE] },
+        input: Input::new(socket),
         outbox: outbox.clone(),
         calls: Arc::default(),
         replies: Vec::new(),
@@ -166,63 +115,6 @@ pub(crate) async fn serve(handler: impl Handler, socket: OwnedFd) -> io::Result<
                 outbox.close();
             }
             Ok(())
-        }
-    }
-}
-
-/// The reading half.
-struct Input {
-    socket: Arc<AsyncFd<OwnedFd>>,
-    decoder: Decoder,
-    /// Reads go here first, so that the decoder's buffer, which bodies share and keep alive, is
-    /// no larger than what arrived.
-    scratch: Vec<u8>,
-}
-
-impl Input {
-    /// Waits for bytes and gives them to the decoder.
-    async fn fill(&mut self) -> io::Result<()> {
-        loop {
-            let mut ready = self.socket.readable().await?;
-            let flags = RecvFlags::DONTWAIT;
-            let count = match recv(self.socket.get_ref(), &mut self.scratch[..], flags) {
-                Ok((0, _)) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok((count, _)) => count,
-                Err(Errno::WOULDBLOCK) => {
-                    ready.clear_ready();
-                    continue;
-                }
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(errno.into()),
-            };
-            // A short read has emptied the socket; the next byte makes it readable again.
-            if count < self.scratch.len() {
-                ready.clear_ready();
-            }
-            self.decoder.buffer(count).extend_from_slice(&self.scratch[..count]);
-            return Ok(());
-        }
-    }
-
-    /// Takes the preface off the stream; the listener has looked at it already.
-    async fn preface(&mut self) -> Result<(), Ended> {
-        loop {
-            let buffer = self.decoder.buffer(0);
-            if let Some(found) = buffer.first_chunk::<4>() {
-                let known = found == PREFACE;
-                bytes::Buf::advance(buffer, PREFACE.len());
-                return if known { Ok(()) } else { Err(violation("unknown preface")) };
-            }
-            self.fill().await?;
-        }
-    }
-
-    async fn frame(&mut self) -> Result<Frame, Ended> {
-        loop {
-            if let Some(frame) = self.decoder.next_frame()? {
-                return Ok(frame);
-            }
-            self.fill().await?;
         }
     }
 }

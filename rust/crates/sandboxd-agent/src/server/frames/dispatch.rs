@@ -6,7 +6,7 @@ use sandboxd_proto::frame::{Kind, put_error, put_message};
 use sandboxd_proto::{CallError, ErrorCode, Method, v1};
 use tokio_stream::StreamExt as _;
 
-use super::connection::{Call, EventFrames, Handler, OnCancel};
+use super::handler::{Call, EventFrames, Handler, OnCancel};
 use super::window::Incoming;
 use crate::agent::Agent;
 use crate::call::{Answer, Chunks, Events};

@@ -2,6 +2,9 @@
 
 mod connection;
 mod dispatch;
+mod ended;
+mod handler;
+mod input;
 mod outbox;
 #[cfg(test)]
 mod tests;

@@ -14,7 +14,8 @@ use sandboxd_proto::{CallError, ErrorCode, Method, v1};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt as _;
 
-use super::connection::{Call, EventFrames, Handler, serve};
+use super::connection::serve;
+use super::handler::{Call, EventFrames, Handler};
 use crate::call::Answer;
 
 /// Answers `Info` at once, never answers `Run` but notes its cancellation, streams zeros without
