@@ -12,8 +12,9 @@ use sandboxd_linux::cgroup::{Leaf, SandboxCgroup};
 
 use crate::lock::lock;
 
-/// Clean leaves kept for later: what a burst of execs needs at once.
-const MAX_CLEAN: usize = 32;
+/// Clean leaves kept beyond as many as are in use: a steady stream of execs, however many at once,
+/// makes no new ones, and an idle sandbox holds few descriptors.
+const SPARE: usize = 4;
 
 /// Leaves looked at whenever one is given back or asked for, so that none is forgotten and no call
 /// pays for all.
@@ -26,6 +27,8 @@ pub(crate) struct LeafPool(Mutex<Leaves>);
 #[derive(Debug, Default)]
 struct Leaves {
     clean: Vec<Leaf>,
+    /// How many are with execs.
+    taken: usize,
     /// Background children live in these.
     lingering: VecDeque<Leaf>,
     /// Waiting for their removal: the kernel refuses it until the dead have left.
@@ -40,20 +43,22 @@ impl LeafPool {
     /// If none can be made.
     pub(crate) fn take(&self, cgroup: &SandboxCgroup, root: u32) -> io::Result<Leaf> {
         let mut leaves = lock(&self.0);
-        if let Some(leaf) = leaves.clean.pop() {
-            return Ok(leaf);
+        if leaves.clean.is_empty() {
+            leaves.revisit();
         }
-        leaves.revisit();
-        match leaves.clean.pop() {
-            Some(leaf) => Ok(leaf),
-            None => cgroup.create_leaf(root),
-        }
+        let leaf = match leaves.clean.pop() {
+            Some(leaf) => leaf,
+            None => cgroup.create_leaf(root)?,
+        };
+        leaves.taken += 1;
+        Ok(leaf)
     }
 
     /// Takes a leaf back from an exec that has ended. Costs some system calls: to be called when
     /// nobody waits.
     pub(crate) fn give_back(&self, leaf: Leaf, killed: bool) {
         let mut leaves = lock(&self.0);
+        leaves.taken = leaves.taken.saturating_sub(1);
         if killed {
             leaves.condemned.push_back(leaf);
         } else {
@@ -86,16 +91,16 @@ impl LeafPool {
 
 impl Leaves {
     fn sort_in(&mut self, leaf: Leaf) {
-        if !leaf.is_reusable() {
-            self.lingering.push_back(leaf);
-        } else if self.clean.len() < MAX_CLEAN {
+        if leaf.is_reusable() {
             self.clean.push(leaf);
         } else {
-            self.condemned.push_back(leaf);
+            self.lingering.push_back(leaf);
         }
     }
 
     fn revisit(&mut self) {
+        let surplus = self.clean.len().saturating_sub(self.taken + SPARE).min(LOOKS);
+        self.condemned.extend(self.clean.drain(..surplus));
         for _ in 0..LOOKS.min(self.lingering.len()) {
             if let Some(leaf) = self.lingering.pop_front() {
                 self.sort_in(leaf);

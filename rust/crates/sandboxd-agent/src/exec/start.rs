@@ -106,8 +106,13 @@ pub(crate) fn start(
         }
         Err(error) => {
             sandbox.execs().withdraw(&exec);
+            let mut state = lock(&exec.state);
             // Whoever attached meanwhile hears the same.
-            lock(&exec.state).outcome = Some(Err(error.clone()));
+            state.outcome = Some(Err(error.clone()));
+            if let Some(leaf) = state.leaf.take() {
+                enclosure.leaves.give_back(leaf, false);
+            }
+            drop(state);
             exec.changed.notify_waiters();
             Err(error)
         }
@@ -132,7 +137,6 @@ fn order(
     let cwd = if spec_cwd.is_empty() { &identity.directory } else { spec_cwd };
     let payload = Payload::new(command, &identity.environment, cwd)?;
 
-    let leaf = enclosure.take_leaf().map_err(|error| out_of("a cgroup", &error))?;
     let pipe = |error| out_of("a pipe", &error);
     let (stdout, their_stdout) = pipes::for_output().map_err(pipe)?;
     let (stderr, their_stderr) = pipes::for_output().map_err(pipe)?;
@@ -151,6 +155,8 @@ fn order(
         .then(|| in_memory(&bytes))
         .transpose()
         .map_err(|error| out_of("memory", &error))?;
+    // Last of all that can fail but the sending, so that it is given back in one place.
+    let leaf = enclosure.take_leaf().map_err(|error| out_of("a cgroup", &error))?;
     let request = ExecRequest {
         exec: exec.number,
         containment: enclosure.containment,
