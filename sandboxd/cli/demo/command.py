@@ -41,15 +41,15 @@ def demo(
         typer.Option(
             min=0,
             help="Median think time before an attempt, in seconds. Times are log-normal with "
-            f"sigma {THINK_SIGMA}: a tenth is 2.8 times the median or more.",
+            f"sigma {THINK_SIGMA}: a tenth is 2.2 times the median or more.",
         ),
     ] = 1.0,
     seed: Annotated[
         int, typer.Option(help="Decides think times, and which first attempts are broken.")
-    ] = 0,
+    ] = 1,
     timeout: Annotated[
         float, typer.Option(min=0.1, help="Limit of one run of the tests, in seconds.")
-    ] = 10.0,
+    ] = 5.0,
     json_path: Annotated[
         Path | None, typer.Option("--json", metavar="PATH", help="Write the figures there.")
     ] = None,

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from sandboxd.cli.demo.flaws import Flaw
     from sandboxd.cli.demo.problems import Problem
 
-THINK_SIGMA = 0.8
-"""Spread of the think times: log-normal, so that a tenth takes 2.8 times the median and more."""
+THINK_SIGMA = 0.6
+"""Spread of the think times: log-normal, so that a tenth takes 2.2 times the median and more."""
 
 _BROKEN_SHARE = 3
 """One first attempt in so many is broken."""

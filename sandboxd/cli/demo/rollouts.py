@@ -19,7 +19,7 @@ _MIB = 1 << 20
 
 # Far above what any right solution needs, far below what the machine would notice.
 MEMORY = 128 * _MIB
-PIDS = 32
+PIDS = 16
 OUTPUT = 1 * _MIB
 
 
