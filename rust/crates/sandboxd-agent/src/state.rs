@@ -16,6 +16,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use sandboxd_linux::cgroup::{Owner, living_since};
 use sandboxd_proto::{CallError, ErrorCode};
 
 use crate::call::Answer;
@@ -24,7 +25,7 @@ use crate::call::Answer;
 #[derive(Debug, Clone)]
 pub(crate) struct StateFolder {
     root: PathBuf,
-    agent: ProcessName,
+    agent: Owner,
     own: PathBuf,
 }
 
@@ -37,7 +38,7 @@ impl StateFolder {
     /// may enter it, it is read-only or full.
     pub(crate) fn open(root: &Path) -> Answer<Self> {
         private_folder(root)?;
-        let agent = ProcessName::of_this_process().map_err(|error| unusable(root, &error))?;
+        let agent = Owner::current().map_err(|error| unusable(root, &error))?;
         let agents = root.join("agents");
         private_folder(&agents)?;
         private_folder(&root.join("sockets"))?;
@@ -65,14 +66,14 @@ impl StateFolder {
     /// tried again by the next agent.
     pub(crate) fn sweep(&self) {
         for (path, name) in entries(&self.root.join("agents")) {
-            let gone = ProcessName::parse(&name).is_some_and(|process| !process.is_alive());
+            let gone = Owner::parse(&name).is_some_and(|owner| !owner.is_alive());
             if gone && let Err(error) = fs::remove_dir_all(&path) {
                 tracing::warn!(path = %path.display(), %error, "cannot sweep");
             }
         }
         for (path, name) in entries(&self.root.join("sockets")) {
             let pid = name.split_once('-').and_then(|(pid, _)| pid.parse::<u32>().ok());
-            let owner_is_gone = pid.is_some_and(|pid| start_time(pid).is_err());
+            let owner_is_gone = pid.is_some_and(|pid| living_since(pid).is_none());
             // Whoever made the socket may have handed it to an agent that still listens.
             let refused = || {
                 UnixStream::connect(&path)
@@ -91,38 +92,6 @@ impl StateFolder {
         {
             tracing::warn!(path = %self.own.display(), %error, "cannot remove the agent's folder");
         }
-    }
-}
-
-/// A process of this machine, told apart from later ones with its pid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ProcessName {
-    pid: u32,
-    /// Clock ticks from boot to its start.
-    start: u64,
-}
-
-impl ProcessName {
-    fn of_this_process() -> io::Result<Self> {
-        let pid = std::process::id();
-        Ok(Self { pid, start: start_time(pid)? })
-    }
-
-    /// Reads a name that [`std::fmt::Display`] wrote.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        let (pid, start) = name.split_once('-')?;
-        Some(Self { pid: pid.parse().ok()?, start: start.parse().ok()? })
-    }
-
-    /// Whether that very process still exists.
-    pub(crate) fn is_alive(self) -> bool {
-        start_time(self.pid).is_ok_and(|start| start == self.start)
-    }
-}
-
-impl std::fmt::Display for ProcessName {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}-{}", self.pid, self.start)
     }
 }
 
@@ -176,16 +145,6 @@ fn private_folder(path: &Path) -> Answer<()> {
 fn entries(folder: &Path) -> impl Iterator<Item = (PathBuf, String)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.filter_map(|entry| Some((entry.path(), entry.file_name().into_string().ok()?)))
-}
-
-/// Field 22 of `/proc/PID/stat`. The name before it may hold anything, closing brackets included.
-fn start_time(pid: u32) -> io::Result<u64> {
-    let stat = fs::read(format!("/proc/{pid}/stat"))?;
-    let malformed = || io::Error::from(ErrorKind::InvalidData);
-    let name_end = stat.iter().rposition(|byte| *byte == b')').ok_or_else(malformed)?;
-    let fields = std::str::from_utf8(&stat[name_end + 1..]).map_err(|_| malformed())?;
-    let start = fields.split_ascii_whitespace().nth(19).ok_or_else(malformed)?;
-    start.parse().map_err(|_| malformed())
 }
 
 #[cfg(test)]
@@ -259,11 +218,21 @@ mod tests {
     }
 
     #[test]
-    fn names_of_processes_are_read_back() {
-        let name = ProcessName::of_this_process().unwrap();
-        assert_eq!(ProcessName::parse(&name.to_string()), Some(name));
-        assert!(name.is_alive());
-        assert_eq!(ProcessName::parse("12"), None);
-        assert_eq!(ProcessName::parse("x-1"), None);
+    fn the_folder_of_a_dead_agent_is_swept_before_anybody_has_waited_for_it() {
+        let (_parent, root) = folder();
+        let state = StateFolder::open(&root).unwrap();
+        let mut agent = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let since = living_since(agent.id()).unwrap();
+        let its = root.join(format!("agents/{}-{since}", agent.id()));
+        fs::create_dir(&its).unwrap();
+        state.sweep();
+        assert!(its.exists());
+        agent.kill().unwrap();
+        while living_since(agent.id()).is_some() {
+            std::thread::yield_now();
+        }
+        state.sweep();
+        assert!(!its.exists());
+        agent.wait().unwrap();
     }
 }

@@ -25,6 +25,6 @@ mod v2_tests;
 
 pub use driver::{Controls, Counters, Hits, Limits};
 pub use layout::Layout;
-pub use owner::Owner;
+pub use owner::{Owner, living_since};
 pub use remove::remove_tree;
 pub use tree::{Cgroups, Join, Leaf, SandboxCgroup};

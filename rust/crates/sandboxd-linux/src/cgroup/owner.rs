@@ -19,8 +19,7 @@ impl Owner {
     /// If `/proc` is not mounted.
     pub fn current() -> std::io::Result<Self> {
         let pid = std::process::id();
-        let stat = fs::read_to_string("/proc/self/stat")?;
-        let start_time = start_time(&stat).ok_or(std::io::ErrorKind::InvalidData)?;
+        let start_time = living_since(pid).ok_or(std::io::ErrorKind::InvalidData)?;
         Ok(Self { pid, start_time })
     }
 
@@ -43,11 +42,11 @@ impl Owner {
         format!("sandboxd-{self}")
     }
 
-    /// Whether the process still runs.
+    /// Whether the process still runs. One that has ended does not, whether it was waited for or not:
+    /// where PID 1 reaps nobody, it stays in the process table for ever.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        fs::read_to_string(format!("/proc/{}/stat", self.pid))
-            .is_ok_and(|stat| start_time(&stat) == Some(self.start_time))
+        living_since(self.pid) == Some(self.start_time)
     }
 }
 
@@ -57,10 +56,23 @@ impl fmt::Display for Owner {
     }
 }
 
-fn start_time(stat: &str) -> Option<u64> {
+/// When the process with this pid was started, in clock ticks since boot; `None` if there is none, or
+/// it has ended.
+#[must_use]
+pub fn living_since(pid: u32) -> Option<u64> {
+    // Bytes: the name of a process need not be text.
+    parse_living(&fs::read(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn parse_living(stat: &[u8]) -> Option<u64> {
     // The second field is a name in parentheses and may itself hold spaces and parentheses.
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let mut fields = std::str::from_utf8(&stat[name_end + 1..]).ok()?.split_ascii_whitespace();
+    // Dead: not collected yet, or being collected.
+    if matches!(fields.next()?, "Z" | "X" | "x") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -77,7 +89,22 @@ mod tests {
 
     #[test]
     fn a_hostile_process_name_does_not_move_the_fields() {
-        let stat = "7 (a) b (c) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1";
-        assert_eq!(start_time(stat), Some(123_456));
+        let stat = b"7 (a) b (\xff) Z) R 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1";
+        assert_eq!(parse_living(stat), Some(123_456));
+    }
+
+    #[test]
+    fn a_process_that_nobody_has_waited_for_is_dead_all_the_same() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id();
+        let owner = Owner { pid, start_time: living_since(pid).unwrap() };
+        assert!(owner.is_alive());
+        child.kill().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while owner.is_alive() {
+            assert!(std::time::Instant::now() < deadline, "it is a zombie, and counts as alive");
+        }
+        assert!(fs::exists(format!("/proc/{pid}/stat")).unwrap());
+        child.wait().unwrap();
     }
 }
