@@ -64,15 +64,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
-    """Check the needs, then look at what exists before the test and its fixtures."""
+    """Look at what exists before the test and its fixtures."""
     if _tier(item) in AGENT_TIERS:
         _start_agent()
-        needs.check(item)
         item.stash[BEFORE] = Snapshot.take(item.config.stash[STATE])
         item.stash[CHILDREN] = {each.pid for each in descendants()}
         pid = AgentProbe().pid
         item.stash[AGENT] = (pid, resources(pid))
     return (yield)
+
+
+@pytest.hookimpl(specname="pytest_runtest_setup", tryfirst=True)
+def pytest_check_needs(item: pytest.Item) -> None:
+    """Skip where a need is missing: not in the wrapper above, which others rely on to go on."""
+    needs.check(item)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -74,6 +74,7 @@ async def test_a_relative_path_starts_at_the_working_directory() -> None:
         assert await sandbox.files.read_text("a/b") == "x"
 
 
+@pytest.mark.needs("user.range")
 async def test_what_the_template_has_can_be_changed_for_this_sandbox_alone(
     sandbox: AsyncSandbox,
 ) -> None:

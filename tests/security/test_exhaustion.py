@@ -14,6 +14,7 @@ from sandboxd import AsyncSandbox, Limits, SandboxLostError
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
+    from sandboxd.testing import LocalSetup
     from tests.support.agent_probe import AgentProbe
 
 ANSWER = 1.0
@@ -54,6 +55,22 @@ async def test_m4_a_storm_inside_stops_neither_the_agent_nor_a_neighbour(what: s
             await storm
             again = await asyncio.wait_for(attacker.run("echo on"), 5)
             assert again.stdout == "on\n"
+
+
+async def test_killing_everything_inside_ends_no_sandbox_and_hides_no_process(
+    setup: LocalSetup,
+) -> None:
+    """Not even where an exec is watched by a process that its programs can kill."""
+    async with AsyncSandbox() as sandbox:
+        outside = await setup.outside(sandbox)
+        for attack in ("kill -9 -1; sleep 1", "kill -9 $PPID; sleep 1", "kill -STOP -1; sleep 1"):
+            await sandbox.run(attack, timeout=3)
+            again = await asyncio.wait_for(sandbox.run("echo on"), 5)
+            assert again.stdout == "on\n"
+        hide = "kill -9 $PPID; (setsid sleep 66 &); setsid sleep 66 & sleep 66"
+        result = await asyncio.wait_for(sandbox.run(hide, timeout=1), 5)
+        assert result.cause in {"timeout", "signaled"}
+        assert outside.left() == []
 
 
 @pytest.mark.needs("limit.cpu")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import secrets
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,7 +119,10 @@ while True:
     assert (await swapper.__aiter__().__anext__()).data == b"go\n"
 
     reached = 0
-    for number in range(300):
+    until = time.monotonic() + 20
+    for number in itertools.count():
+        if number >= 300 and (reached or time.monotonic() > until):
+            break
         with contextlib.suppress(SandboxError):
             assert await sandbox.files.read("/tmp/d/secret") == b"inside"
             reached += 1

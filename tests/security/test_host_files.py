@@ -221,7 +221,7 @@ async def test_a_set_user_id_program_makes_root_of_the_sandbox_at_most(
 async def test_a_neighbours_files_are_not_there() -> None:
     async with AsyncSandbox() as victim, AsyncSandbox() as attacker:
         name = f"mine-{secrets.token_hex(8)}"
-        for folder in ("/tmp", "/dev/shm", "/root", "/usr/bin", "/var/tmp"):
+        for folder in ("/tmp", "/dev/shm", "/root", "/srv", "/var/tmp"):
             await victim.files.write(f"{folder}/{name}", "secret")
 
         found = await attacker.run(f"find / -name '{name}' 2>/dev/null")
