@@ -7,7 +7,6 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from sandboxd import sandboxes
@@ -39,11 +38,11 @@ def ls(
 
 
 def _table(found: list[SandboxInfo], now: datetime) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    # An id that was cut could not be used.
-    table.add_column("id", no_wrap=True)
-    for heading in ("template", "state", "age", "ends in", "running", "labels"):
-        table.add_column(heading)
+    # Without lines, so that all of it fits into 80 columns; labels take what is left.
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("id", "template", "state", "age", "ends in", "execs"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("labels")
     for each in found:
         table.add_row(
             each.id,
