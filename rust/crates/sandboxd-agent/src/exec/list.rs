@@ -10,7 +10,7 @@ use sandboxd_linux::protocol::MAX_EXECS;
 use sandboxd_proto::CallError;
 
 use super::entry::{Exec, Report};
-use super::table::{ExecTable, Fingerprint, Start};
+use super::table::{ExecTable, Find, Fingerprint, Start};
 use crate::lock::lock;
 
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl Execs {
         lock(&self.inner).table.prune(now)
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<Arc<Exec>> {
+    pub(crate) fn find(&self, id: &str) -> Find<Arc<Exec>> {
         lock(&self.inner).table.find(id)
     }
 

@@ -7,6 +7,7 @@ mod driver;
 mod entry;
 mod environment;
 mod finish;
+mod forgotten;
 mod head_tail;
 mod identity;
 mod kept;

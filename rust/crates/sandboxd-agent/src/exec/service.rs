@@ -14,6 +14,7 @@ use super::command;
 use super::entry::Exec;
 use super::start::{Mode, Started, start};
 use super::stdin::Write;
+use super::table::{Find, forgotten};
 use crate::agent::Agent;
 use crate::call::{Answer, Events};
 use crate::lock::lock;
@@ -176,14 +177,17 @@ impl Agent {
         let sandbox = self.sandbox(sandbox_id)?;
         let enclosure = sandbox.ready().await?;
         sandbox.execs().touch(Instant::now());
-        let unknown = || {
-            let message = format!(
-                "sandbox {sandbox_id:?} has no exec {exec_id:?}: it never started, or ended too \
-                 long ago"
-            );
-            CallError::new(ErrorCode::ExecNotFound, message)
-        };
-        Ok((enclosure, sandbox.execs().find(exec_id).ok_or_else(unknown)?))
+        match sandbox.execs().find(exec_id) {
+            Find::Known(exec) => Ok((enclosure, exec)),
+            Find::Forgotten => Err(forgotten(exec_id)),
+            Find::Unknown => {
+                let message = format!(
+                    "sandbox {sandbox_id:?} has no exec {exec_id:?}: it never started, or ended \
+                     too long ago"
+                );
+                Err(CallError::new(ErrorCode::ExecNotFound, message))
+            }
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::head_tail::HeadTail;
 use super::output::Output;
 use super::pipes;
 use super::stdin::Stdin;
-use super::table::{Fingerprint, Start};
+use super::table::{Fingerprint, Start, forgotten};
 use super::window::Window;
 use crate::call::Answer;
 use crate::lock::lock;
@@ -81,6 +81,7 @@ pub(crate) fn start(
             let message = format!("exec_id {exec_id:?} names another command: choose a new one");
             return Err(CallError::new(ErrorCode::ExecConflict, message));
         }
+        (Start::Forgotten, _) => return Err(forgotten(exec_id)),
         (Start::Full, running) => {
             let message = format!("{running} commands run in the sandbox, as many as can at once");
             return Err(CallError::new(ErrorCode::ResourceExhausted, message));

@@ -1,13 +1,19 @@
 //! The execs of one sandbox by the id that their caller chose: what makes a start happen once.
 //!
 //! An id stays taken for a while after the end, so that a caller whose connection broke finds the
-//! result. What is kept is bounded by time, number and bytes; the oldest gives way first.
+//! result. What is kept is bounded by time, number and bytes; the oldest gives way first. An id whose
+//! result gave way early stays taken all the same: a caller that sends the command again hears that
+//! it ran.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long the result of an exec can be asked for. Above any time that a client takes to mend its
+use sandboxd_proto::{CallError, ErrorCode};
+
+use super::forgotten::Forgotten;
+
+/// How long an id is taken after the end of its exec. Above any time that a client takes to mend its
 /// connection.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
 
@@ -30,8 +36,29 @@ pub(crate) enum Start<E> {
     Known(E),
     /// Another command.
     Conflict,
+    /// A command that has run, with a result that is not kept any more.
+    Forgotten,
     /// As many execs run as may.
     Full,
+}
+
+/// The error of a call about [`Start::Forgotten`].
+pub(crate) fn forgotten(exec_id: &str) -> CallError {
+    let message = format!(
+        "exec {exec_id:?} has run and its result is not kept any more: the last {KEPT_RESULTS} \
+         results of a sandbox are, and {} MiB of output",
+        KEPT_BYTES >> 20
+    );
+    CallError::new(ErrorCode::ExecNotFound, message).with_reason("forgotten").maybe_run(true)
+}
+
+/// What a call finds under an id.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Find<E> {
+    Known(E),
+    /// As [`Start::Forgotten`].
+    Forgotten,
+    Unknown,
 }
 
 /// The table. `E` is a cheap handle.
@@ -41,6 +68,7 @@ pub(crate) struct ExecTable<E> {
     /// Oldest first.
     finished: VecDeque<Finished>,
     finished_bytes: usize,
+    forgotten: Forgotten,
     running_limit: usize,
 }
 
@@ -58,6 +86,7 @@ impl<E: Clone> ExecTable<E> {
             entries: HashMap::new(),
             finished: VecDeque::new(),
             finished_bytes: 0,
+            forgotten: Forgotten::default(),
             running_limit,
         }
     }
@@ -69,6 +98,9 @@ impl<E: Clone> ExecTable<E> {
             Some(_) => return Start::Conflict,
             None => {}
         }
+        if self.forgotten.contains(id) {
+            return Start::Forgotten;
+        }
         if self.running() >= self.running_limit {
             return Start::Full;
         }
@@ -76,8 +108,12 @@ impl<E: Clone> ExecTable<E> {
         Start::New
     }
 
-    pub(crate) fn find(&self, id: &str) -> Option<E> {
-        self.entries.get(id).map(|(_, exec)| exec.clone())
+    pub(crate) fn find(&self, id: &str) -> Find<E> {
+        match self.entries.get(id) {
+            Some((_, exec)) => Find::Known(exec.clone()),
+            None if self.forgotten.contains(id) => Find::Forgotten,
+            None => Find::Unknown,
+        }
     }
 
     /// Forgets an exec that never ran, so that its id can be used again.
@@ -95,7 +131,8 @@ impl<E: Clone> ExecTable<E> {
 
     /// Forgets what has been kept long enough.
     pub(crate) fn prune(&mut self, now: Instant) -> Vec<E> {
-        let mut forgotten = Vec::new();
+        self.forgotten.prune(now);
+        let mut given_up = Vec::new();
         while let Some(oldest) = self.finished.front() {
             let expired = now.saturating_duration_since(oldest.at) >= KEPT_FOR;
             let crowded = self.finished.len() > KEPT_RESULTS
@@ -105,10 +142,13 @@ impl<E: Clone> ExecTable<E> {
             }
             if let Some(oldest) = self.finished.pop_front() {
                 self.finished_bytes -= oldest.bytes;
-                forgotten.extend(self.entries.remove(&oldest.id).map(|(_, exec)| exec));
+                given_up.extend(self.entries.remove(&oldest.id).map(|(_, exec)| exec));
+                if !expired {
+                    self.forgotten.remember(&oldest.id, oldest.at + KEPT_FOR);
+                }
             }
         }
-        forgotten
+        given_up
     }
 
     /// Execs that have not ended.
@@ -171,10 +211,50 @@ mod tests {
         let now = Instant::now();
         assert!(table.finish(&id("a"), KEPT_BYTES + 1, now).is_empty());
         assert_eq!(table.finish(&id("b"), KEPT_BYTES + 1, now), ["a"]);
-        assert_eq!(table.find("b"), Some("b"));
+        assert_eq!(table.find("b"), Find::Known("b"));
+    }
+
+    #[test]
+    fn r1_an_id_whose_result_gave_way_is_not_run_again() {
+        let now = Instant::now();
+        let mut table = ExecTable::new(8);
+        for number in 0..=KEPT_RESULTS {
+            let id = id(&number.to_string());
+            assert_eq!(table.start(&id, 1, number), Start::New);
+            table.finish(&id, 0, now);
+        }
+        assert_eq!((table.find("0"), table.find("1")), (Find::Forgotten, Find::Known(1)));
+        assert_eq!(table.start(&id("0"), 1, 0), Start::Forgotten);
+        assert_eq!(table.start(&id("0"), 2, 0), Start::Forgotten);
+        table.prune(now + KEPT_FOR);
+        assert_eq!(table.find("0"), Find::Unknown);
     }
 
     proptest! {
+        #[test]
+        fn r1_no_id_runs_twice_while_a_client_may_send_it_again(
+            events in prop::collection::vec((0_u32..40, 0_usize..KEPT_BYTES, 0_u64..9_000), 0..200),
+        ) {
+            let mut table = ExecTable::new(usize::MAX);
+            let mut now = Instant::now();
+            let mut ended: HashMap<u32, Instant> = HashMap::new();
+            for (number, bytes, wait) in events {
+                now += Duration::from_millis(wait);
+                table.prune(now);
+                let name = id(&number.to_string());
+                let taken = ended.get(&number).is_some_and(|end| now - *end < KEPT_FOR);
+                match table.start(&name, 0, number) {
+                    Start::New => {
+                        prop_assert!(!taken, "{} ran twice", number);
+                        table.finish(&name, bytes, now);
+                        ended.insert(number, now);
+                    }
+                    Start::Known(_) | Start::Forgotten => prop_assert!(taken),
+                    Start::Conflict | Start::Full => prop_assert!(false, "neither can be"),
+                }
+            }
+        }
+
         #[test]
         fn what_is_kept_stays_within_its_bounds(sizes in prop::collection::vec(0_usize..KEPT_BYTES, 0..60)) {
             let mut table = ExecTable::new(usize::MAX);

@@ -86,7 +86,7 @@ async fn h4_without_a_reader_a_program_runs_to_its_end() {
     let command = Some(shell("head -c 200000000 /dev/zero"));
     let request = v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: false };
     live.agent.exec_start(request).await.unwrap();
-    let exec = live.agent.sandbox("a").unwrap().execs().find("big").unwrap();
+    let exec = live.agent.sandbox("a").unwrap().execs().all().pop().unwrap();
     let result = tokio::time::timeout(Duration::from_secs(30), exec.result()).await.unwrap();
     let end = result.unwrap().end.unwrap();
     assert_eq!((end.exit_code, end.stdout_total_bytes), (Some(0), 200_000_000));
