@@ -125,11 +125,11 @@ impl Enclosure {
         *seen
     }
 
-    /// The size of the writable layer, if nothing of it is free.
+    /// The size of the writable layer, if there is no room in it: for a byte, or for another file.
     pub(crate) fn full_disk(&self) -> Option<Hit> {
         let found = fstatvfs(&*self.root).ok()?;
         let size = found.f_blocks.saturating_mul(found.f_frsize);
-        (found.f_bavail == 0).then_some(Hit { limit: size, peak: size })
+        (found.f_bavail == 0 || found.f_favail == 0).then_some(Hit { limit: size, peak: size })
     }
 
     /// Ends background processes that leave no room for a command, and waits a moment.

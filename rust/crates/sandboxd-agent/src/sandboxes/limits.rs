@@ -12,6 +12,10 @@ const MIN_DISK: u64 = 1024 * 1024;
 const MIN_PIDS: u32 = 4;
 /// The kernel's smallest share: 1 ms of every 100 ms.
 const MIN_CPU_MILLIS: u32 = 10;
+/// What the memory limit has to leave above the files of the sandbox, which are memory too: for a
+/// shell, for the kernel's notes about files, and so that files alone do not make it kill somebody.
+/// Of a small limit at most half.
+const BESIDE_FILES: u64 = 16 * 1024 * 1024;
 /// A pebibyte: more is a mistake, and would overflow the kernel's page counters.
 const MAX_BYTES: u64 = 1 << 50;
 
@@ -23,7 +27,7 @@ const MAX_BYTES: u64 = 1 << 50;
 /// # Errors
 ///
 /// `unsupported` when the host cannot enforce a requested limit, `invalid_argument` when one is too
-/// small to work.
+/// small to work, or leaves no memory beside the files.
 pub(crate) fn effective(
     requested: &v1::Limits,
     defaults: &v1::Limits,
@@ -37,14 +41,37 @@ pub(crate) fn effective(
     if output_bytes == Some(0) {
         return Err(out_of_range("limits.output_bytes", "0", "1", "any"));
     }
+    let memory_bytes = one(memory, requested.memory_bytes, defaults.memory_bytes, capabilities)?;
+    let default_disk = match (memory_bytes, defaults.disk_bytes) {
+        (Some(memory), Some(disk)) => Some(disk.min(memory / 2)),
+        (_, disk) => disk,
+    };
+    let disk_bytes = one(disk, requested.disk_bytes, default_disk, capabilities)?;
+    check_room_beside_files(memory_bytes, disk_bytes)?;
     Ok(v1::Limits {
-        memory_bytes: one(memory, requested.memory_bytes, defaults.memory_bytes, capabilities)?,
+        memory_bytes,
         pids: one(pids, requested.pids, defaults.pids, capabilities)?,
         cpu_millis: one(cpu, requested.cpu_millis, defaults.cpu_millis, capabilities)?,
-        disk_bytes: one(disk, requested.disk_bytes, defaults.disk_bytes, capabilities)?,
+        disk_bytes,
         // Counted by the agent itself: every host can.
         output_bytes,
     })
+}
+
+/// Files take memory of the sandbox: when they may take all of it, writing one kills a program instead
+/// of failing.
+fn check_room_beside_files(memory: Option<u64>, disk: Option<u64>) -> Answer<()> {
+    let (Some(memory), Some(disk)) = (memory, disk) else { return Ok(()) };
+    let most = memory - BESIDE_FILES.min(memory / 2);
+    if disk <= most {
+        return Ok(());
+    }
+    let enough = disk + BESIDE_FILES.max(MIN_MEMORY);
+    let message = format!(
+        "limits.disk_bytes is {disk} with a memory limit of {memory} bytes, which files count against: \
+         give at most {most} bytes of disk, or at least {enough} bytes of memory"
+    );
+    Err(CallError::new(ErrorCode::InvalidArgument, message))
 }
 
 /// CPUs that a share needs: half a core still takes a whole CPU to run on.
@@ -110,6 +137,63 @@ mod tests {
         let refusal = effective(&requested, &defaults(), &host(false)).unwrap_err();
         assert_eq!(refusal.code, ErrorCode::Unsupported);
         assert!(refusal.message.contains("mount the controllers"), "{refusal}");
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    /// Memory and disk as the template `host` has them, of a claim that asks for these.
+    fn effective_bytes(memory: Option<u64>, disk: Option<u64>) -> Answer<(u64, u64)> {
+        let defaults = v1::Limits { disk_bytes: Some(1024 * MIB), ..defaults() };
+        let requested = v1::Limits { memory_bytes: memory, disk_bytes: disk, ..Default::default() };
+        let limits = effective(&requested, &defaults, &host(true))?;
+        Ok((limits.memory_bytes.unwrap(), limits.disk_bytes.unwrap()))
+    }
+
+    #[test]
+    fn whichever_of_memory_and_disk_is_asked_for_the_other_one_fits() {
+        let cases = [
+            ((None, None), (2048, 1024)),
+            ((Some(1024), None), (1024, 512)),
+            ((Some(256), None), (256, 128)),
+            ((Some(8), None), (8, 4)),
+            ((Some(64 * 1024), None), (64 * 1024, 1024)),
+            ((None, Some(1024)), (2048, 1024)),
+            ((Some(256), Some(240)), (256, 240)),
+        ];
+        for ((memory, disk), (expected_memory, expected_disk)) in cases {
+            let mib = |value: Option<u64>| value.map(|value| value * MIB);
+            let expected = (expected_memory * MIB, expected_disk * MIB);
+            assert_eq!(effective_bytes(mib(memory), mib(disk)), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_disk_that_leaves_no_memory_is_refused_with_what_would_fit() {
+        let asked = [(Some(1024), Some(1024)), (Some(256), Some(250)), (None, Some(4096))];
+        for (memory, disk) in asked {
+            let mib = |value: Option<u64>| value.map(|value: u64| value * MIB);
+            let refusal = effective_bytes(mib(memory), mib(disk)).unwrap_err();
+            assert_eq!(refusal.code, ErrorCode::InvalidArgument);
+            let numbers: Vec<u64> =
+                refusal.message.split(' ').filter_map(|word| word.parse().ok()).collect();
+            let [_, memory, fits, enough] = numbers[..] else { panic!("{refusal}") };
+            assert_eq!(effective_bytes(Some(memory), Some(fits)), Ok((memory, fits)));
+            let disk = mib(disk).unwrap();
+            assert_eq!(effective_bytes(Some(enough), Some(disk)), Ok((enough, disk)));
+        }
+    }
+
+    #[test]
+    fn files_are_not_bound_to_a_memory_limit_that_nobody_enforces() {
+        let capability =
+            |feature, available| Capability { feature, available, detail: String::new() };
+        let host = Capabilities::new(vec![
+            capability(Feature::MemoryLimit, false),
+            capability(Feature::DiskLimit, true),
+        ]);
+        let requested = v1::Limits { disk_bytes: Some(4096 * MIB), ..Default::default() };
+        let limits = effective(&requested, &defaults(), &host).unwrap();
+        assert_eq!((limits.memory_bytes, limits.disk_bytes), (None, Some(4096 * MIB)));
     }
 
     #[test]

@@ -16,6 +16,13 @@ use super::plan::{Layer, Overlay, Plan};
 use super::{devices, proc};
 use crate::failure::At as _;
 
+/// Bytes of the writable layer for each file in it. A file with anything in it takes a page; one with
+/// nothing in it takes memory too, which no limit but this one keeps within bounds.
+const BYTES_PER_FILE: u64 = 4_096;
+
+/// Files that even the smallest writable layer has room for.
+const LEAST_FILES: u64 = 1_024;
+
 /// Mounts the whole tree and makes it the root.
 pub(super) fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     enter_writable_layer(plan)?;
@@ -32,8 +39,11 @@ pub(super) fn build(plan: &Plan<'_>) -> Result<(), Failure> {
 /// Mounts the tmpfs and goes into it.
 fn enter_writable_layer(plan: &Plan<'_>) -> Result<(), Failure> {
     let tmpfs = FileSystem::new(c"tmpfs").at_path(Step::Mount, c"tmpfs")?;
-    tmpfs.set(c"size", &text(plan.disk_bytes.to_string())).at_path(Step::Mount, c"tmpfs")?;
-    tmpfs.set(c"mode", c"0755").at_path(Step::Mount, c"tmpfs")?;
+    let set = |key: &CStr, value: &CStr| tmpfs.set(key, value).at_path(Step::Mount, c"tmpfs");
+    set(c"size", &text(plan.disk_bytes.to_string()))?;
+    let files = (plan.disk_bytes / BYTES_PER_FILE).max(LEAST_FILES);
+    set(c"nr_inodes", &text(files.to_string()))?;
+    set(c"mode", c"0755")?;
     let tree = tmpfs.mount(MountAttrFlags::empty()).at_path(Step::Mount, c"tmpfs")?;
     attach(&tree, &plan.mount_point).at_path(Step::Mount, &plan.mount_point)?;
     fchdir(&tree).at(Step::Mount)?;
