@@ -41,7 +41,14 @@ pub(crate) fn effective(
     if output_bytes == Some(0) {
         return Err(out_of_range("limits.output_bytes", "0", "1", "any"));
     }
-    let memory_bytes = one(memory, requested.memory_bytes, defaults.memory_bytes, capabilities)?;
+    // Whichever of the two is asked for, the other one's default fits it.
+    let default_memory = match (defaults.memory_bytes, requested.disk_bytes, defaults.disk_bytes) {
+        (Some(memory), Some(asked), Some(disk)) => {
+            Some(memory.saturating_add(asked.saturating_sub(disk)))
+        }
+        (memory, _, _) => memory,
+    };
+    let memory_bytes = one(memory, requested.memory_bytes, default_memory, capabilities)?;
     let default_disk = match (memory_bytes, defaults.disk_bytes) {
         (Some(memory), Some(disk)) => Some(disk.min(memory / 2)),
         (_, disk) => disk,
@@ -158,6 +165,8 @@ mod tests {
             ((Some(8), None), (8, 4)),
             ((Some(64 * 1024), None), (64 * 1024, 1024)),
             ((None, Some(1024)), (2048, 1024)),
+            ((None, Some(64)), (2048, 64)),
+            ((None, Some(4096)), (5120, 4096)),
             ((Some(256), Some(240)), (256, 240)),
         ];
         for ((memory, disk), (expected_memory, expected_disk)) in cases {
@@ -169,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_disk_that_leaves_no_memory_is_refused_with_what_would_fit() {
-        let asked = [(Some(1024), Some(1024)), (Some(256), Some(250)), (None, Some(4096))];
+        let asked = [(Some(1024), Some(1024)), (Some(256), Some(250)), (Some(8), Some(6))];
         for (memory, disk) in asked {
             let mib = |value: Option<u64>| value.map(|value: u64| value * MIB);
             let refusal = effective_bytes(mib(memory), mib(disk)).unwrap_err();
