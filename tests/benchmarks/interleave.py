@@ -51,6 +51,27 @@ async def interleave(
     return taken
 
 
+async def in_pairs(
+    product: str,
+    contestants: Mapping[str, Callable[[], Awaitable[int]]],
+    rounds: int,
+    *,
+    gap: tuple[float, float] = (0, 0),
+) -> dict[str, dict[str, list[int]]]:
+    """One pass for each contestant, alone with the product.
+
+    A container runtime leaves cold caches and kernel work behind. In a common pass the product
+    would pay for that, and another contestant's ratio with it.
+    """
+    return {
+        name: await interleave(
+            {product: contestants[product], name: call}, rounds, warm_up=5, gap=gap
+        )
+        for name, call in contestants.items()
+        if name != product
+    }
+
+
 def interleave_blocking(
     contestants: Mapping[str, Callable[[], int]], rounds: int, *, warm_up: int = WARM_UP
 ) -> dict[str, list[int]]:

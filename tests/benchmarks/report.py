@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tests.benchmarks.stats import Summary, summarise
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tests.benchmarks.record import Record
-    from tests.benchmarks.stats import Summary
 
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -113,3 +114,17 @@ def compare(
     references = {name: summary for name, summary in taken.items() if name != product}
     ratios = {name: taken[product].p50 / summary.p50 for name, summary in references.items()}
     return references, ratios
+
+
+def compare_pairs(
+    passes: Mapping[str, Mapping[str, Sequence[int]]], product: str, per_unit: float
+) -> tuple[Summary, dict[str, Summary], dict[str, float]]:
+    """As `compare`, of passes with one reference each; the product's samples are put together."""
+    references: dict[str, Summary] = {}
+    ratios: dict[str, float] = {}
+    together: list[int] = []
+    for name, taken in passes.items():
+        references[name] = summarise(taken[name], per_unit=per_unit)
+        ratios[name] = summarise(taken[product], per_unit=per_unit).p50 / references[name].p50
+        together += taken[product]
+    return summarise(together, per_unit=per_unit), references, ratios
