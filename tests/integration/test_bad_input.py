@@ -47,7 +47,7 @@ def test_an_unknown_template_is_named(agent: AgentProbe) -> None:
     ):
         sandbox.run("true")
     assert "host" in str(raised.value), "the message does not say which templates there are"
-    assert len(agent.inits()) == sandboxes
+    assert len(agent.inits()) <= sandboxes
 
 
 BAD_COMMANDS: dict[str, tuple[Any, str]] = {
@@ -147,7 +147,7 @@ async def test_a_claim_that_makes_no_sense_is_named(what: str, agent: AgentProbe
         async with AsyncSandbox(**options) as sandbox:
             await sandbox.ready()
     assert named in str(raised.value)
-    assert len(agent.inits()) == sandboxes
+    assert len(agent.inits()) <= sandboxes
 
 
 async def test_one_id_for_two_different_claims_is_refused() -> None:

@@ -39,7 +39,7 @@ def test_an_agent_that_is_no_program_is_named(folder: Path) -> None:
     broken = folder / "not-a-program"
     broken.write_text("just text\n")
     state = folder / "state"
-    state.mkdir()
+    state.mkdir(mode=0o700)
 
     name, message = use(state, SANDBOXD_AGENT_BINARY=str(broken))
 
@@ -53,7 +53,7 @@ def test_an_agent_that_ends_at_once_is_an_error_with_its_words(folder: Path) -> 
     broken.write_text("#!/bin/sh\necho this cannot work >&2\nexit 3\n")
     broken.chmod(0o755)
     state = folder / "state"
-    state.mkdir()
+    state.mkdir(mode=0o700)
 
     name, message = use(state, SANDBOXD_AGENT_BINARY=str(broken))
 
@@ -65,7 +65,7 @@ def test_an_agent_that_ends_at_once_is_an_error_with_its_words(folder: Path) -> 
 def test_an_agent_of_another_version_is_named_with_both_versions(folder: Path) -> None:
     program = fake_agent.install(folder)
     state = folder / "state"
-    state.mkdir()
+    state.mkdir(mode=0o700)
 
     name, message = use(state, SANDBOXD_AGENT_BINARY=str(program))
 
@@ -100,7 +100,7 @@ def test_a_socket_owned_by_somebody_else_is_not_trusted(folder: Path) -> None:
 @pytest.mark.needs("ordinary")
 def test_a_state_folder_of_somebody_else_is_refused(folder: Path) -> None:
     state = folder / "state"
-    state.mkdir(mode=0o777)
+    state.mkdir(mode=0o700)
     os.chown(state, 1, 1)
 
     name, message = use(state)
@@ -123,7 +123,7 @@ def test_a_state_folder_that_is_a_file_is_refused(folder: Path) -> None:
 def test_a_state_folder_that_others_may_write_is_refused(folder: Path) -> None:
     """Its sockets could be replaced."""
     state = folder / "state"
-    state.mkdir()
+    state.mkdir(mode=0o700)
     state.chmod(0o777)
 
     name, message = use(state)
@@ -134,7 +134,7 @@ def test_a_state_folder_that_others_may_write_is_refused(folder: Path) -> None:
 
 def test_a_state_folder_whose_path_is_too_long_for_a_socket_is_refused(folder: Path) -> None:
     state = folder / ("x" * 120)
-    state.mkdir()
+    state.mkdir(mode=0o700)
 
     name, message = use(state)
 

@@ -13,7 +13,11 @@ ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```python\n(?P<program>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 PROGRAMS = [
-    pytest.param(match["program"], id=f"{name}-{index}")
+    pytest.param(
+        match["program"],
+        id=f"{name}-{index}",
+        marks=pytest.mark.needs(*(["limit.memory"] if "Limits(" in match["program"] else [])),
+    )
     for name in ("README.md", "docs/getting-started.md")
     for index, match in enumerate(_BLOCK.finditer((ROOT / name).read_text(encoding="utf-8")))
 ]
