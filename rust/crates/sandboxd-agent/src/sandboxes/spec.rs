@@ -10,7 +10,7 @@ use sandboxd_proto::{CallError, ErrorCode, v1};
 use super::limits;
 use super::table::Fingerprint;
 use crate::call::Answer;
-use crate::capabilities::Capabilities;
+use crate::capabilities::{Capabilities, Feature};
 use crate::exec::{Claimed, check_directory, check_variable, parse_user};
 use crate::templates::{Template, Templates};
 
@@ -26,6 +26,10 @@ const MAX_LABEL_LENGTH: usize = 256;
 /// Length of all variables of a claim together. Half of what the kernel takes for a program, so that
 /// arguments have room too.
 const MAX_ENVIRONMENT: usize = 1024 * 1024;
+
+/// What every sandbox is made of.
+const NEEDED: [Feature; 3] =
+    [Feature::UserNamespaces, Feature::NetworkNamespaces, Feature::Overlay];
 
 /// A claim that can be served.
 #[derive(Debug)]
@@ -54,6 +58,7 @@ impl Spec {
         capabilities: &Capabilities,
     ) -> Answer<Self> {
         let template = templates.get(&request.template)?;
+        NEEDED.iter().try_for_each(|feature| capabilities.require(*feature))?;
         let requested = request.limits.unwrap_or_default();
         let limits = limits::effective(&requested, &template.defaults, capabilities)?;
         let duration = |field: &str, nanoseconds: Option<u64>| match nanoseconds {

@@ -36,6 +36,9 @@ impl Live {
         let cgroups = Cgroups::set_up(&Layout::of_this_process().unwrap(), &owner);
         let controls = cgroups.controls();
         let features = [
+            (Feature::UserNamespaces, true),
+            (Feature::NetworkNamespaces, true),
+            (Feature::Overlay, true),
             (Feature::IdRange, true),
             (Feature::MemoryLimit, controls.memory),
             (Feature::PidsLimit, controls.pids),
