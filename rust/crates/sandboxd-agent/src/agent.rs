@@ -94,7 +94,7 @@ impl Agent {
             cgroups: cgroups.trees(),
             state: Some(state.own().to_owned()),
         };
-        let launcher = Launcher::start(&launcher)
+        let launcher = Launcher::start(launcher)
             .map_err(|source| StartError::Launcher { program: init, source })?;
         let host = Arc::new(Host {
             launcher,

@@ -1,35 +1,37 @@
 //! The launcher, as the agent sees it: orders go out, and each sandbox hears of its own init.
 //!
 //! The launcher is the parent of every init. If it dies, all of them die with it: every sandbox
-//! hears the end of its channel, and knows that it is lost.
+//! hears the end of its channel, and knows that it is lost. The next order starts another launcher,
+//! once nothing of those sandboxes is left: it hands out the same ids.
 
-use std::collections::HashMap;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::process::Child;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandboxd_linux::launcher::LauncherConfig;
-use sandboxd_linux::protocol::{FromLauncher, Launch, MAX_PACKET};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use sandboxd_linux::protocol::Launch;
 
 use crate::lock::lock;
-use crate::packets::PacketSocket;
 
-/// How long the launcher may take to end, with the sandboxes that it still has.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+mod restarts;
+mod running;
 
-/// The running launcher.
+use restarts::Restarts;
+pub(crate) use running::Order;
+use running::Running;
+
+/// How long an order may wait for a launcher.
+const RESTART_PATIENCE: Duration = Duration::from_secs(15);
+
+/// The launcher of this agent.
 #[derive(Debug)]
 pub(crate) struct Launcher {
-    socket: Arc<PacketSocket>,
-    process: Mutex<Option<Child>>,
-    /// Who hears of which init; `None` once the launcher is gone.
-    listeners: Arc<Mutex<Option<Listeners>>>,
+    config: LauncherConfig,
+    running: Mutex<Arc<Running>>,
+    /// Held while another one is started, so that one of many orders does it.
+    restarts: tokio::sync::Mutex<Restarts>,
 }
-
-type Listeners = HashMap<u32, UnboundedSender<FromLauncher>>;
 
 impl Launcher {
     /// Starts the launcher. Needs a runtime around it.
@@ -37,79 +39,54 @@ impl Launcher {
     /// # Errors
     ///
     /// If its program cannot be started.
-    pub(crate) fn start(config: &LauncherConfig) -> io::Result<Self> {
-        let started = config.start()?;
-        let socket = PacketSocket::new(started.socket)?;
-        let listeners = Arc::new(Mutex::new(Some(Listeners::new())));
-        tokio::spawn(dispatch(Arc::clone(&socket), Arc::clone(&listeners)));
-        Ok(Self { socket, process: Mutex::new(Some(started.process)), listeners })
+    pub(crate) fn start(config: LauncherConfig) -> io::Result<Self> {
+        let running = Running::start(&config)?;
+        let restarts = tokio::sync::Mutex::default();
+        Ok(Self { config, running: Mutex::new(running), restarts })
     }
 
-    /// Orders an init. Its answers arrive at the channel until its end; the channel ends early when
-    /// the launcher does.
+    /// Orders an init, after starting another launcher if that is needed.
     ///
     /// # Errors
     ///
-    /// If the launcher is gone, or too far behind.
-    pub(crate) fn launch(
+    /// `BrokenPipe` if the launcher is gone, and no other one has taken its place in time; else why
+    /// the order cannot be sent, or the launcher not be started.
+    pub(crate) async fn launch(
         &self,
         order: &Launch,
         descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<UnboundedReceiver<FromLauncher>> {
-        let (sender, receiver) = unbounded_channel();
-        let mut listeners = lock(&self.listeners);
-        let Some(listeners) = &mut *listeners else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        self.socket.send(&order.encode(), descriptors)?;
-        listeners.insert(order.number, sender);
-        Ok(receiver)
+    ) -> io::Result<Order> {
+        let running = self.current();
+        let running = if running.is_gone() {
+            let restarted = tokio::time::timeout(RESTART_PATIENCE, self.restarted());
+            restarted.await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))??
+        } else {
+            running
+        };
+        running.order(order, descriptors)
     }
 
     /// Ends the launcher and every init that is left, and collects its process.
     pub(crate) async fn shut_down(&self) {
-        self.socket.shut_down();
-        let Some(mut process) = lock(&self.process).take() else { return };
-        let deadline = tokio::time::Instant::now() + END_TIMEOUT;
-        while !matches!(process.try_wait(), Ok(Some(_)) | Err(_)) {
-            if tokio::time::Instant::now() >= deadline {
-                tracing::error!("the launcher does not end: it is killed");
-                let _ = process.kill();
-                let _ = process.wait();
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        self.current().shut_down().await;
     }
-}
 
-/// Hands every answer to the sandbox it is for, until the launcher is gone.
-async fn dispatch(socket: Arc<PacketSocket>, listeners: Arc<Mutex<Option<Listeners>>>) {
-    let mut buffer = vec![0; MAX_PACKET];
-    loop {
-        let answer = match socket.receive(&mut buffer).await {
-            Ok(received) if received.length > 0 => {
-                FromLauncher::decode(&buffer[..received.length]).ok()
-            }
-            Ok(_) | Err(_) => break,
-        };
-        let Some(answer) = answer else {
-            tracing::error!("the launcher sent a packet that is not well formed");
-            continue;
-        };
-        let (number, last) = match &answer {
-            FromLauncher::Launched { number, .. } => (*number, false),
-            FromLauncher::Failed { number, .. } | FromLauncher::Ended { number, .. } => {
-                (*number, true)
-            }
-        };
-        let mut listeners = lock(&listeners);
-        let Some(listeners) = &mut *listeners else { break };
-        if let Some(listener) = listeners.get(&number) {
-            // A sandbox that stopped listening has nothing left to clean up.
-            let _ = listener.send(answer);
-        }
-        if last {
-            listeners.remove(&number);
-        }
+    fn current(&self) -> Arc<Running> {
+        Arc::clone(&lock(&self.running))
     }
-    *lock(&listeners) = None;
+
+    async fn restarted(&self) -> io::Result<Arc<Running>> {
+        let mut restarts = self.restarts.lock().await;
+        let gone = self.current();
+        if !gone.is_gone() {
+            return Ok(gone);
+        }
+        gone.last_order_has_ended().await;
+        tokio::time::sleep_until(restarts.next(Instant::now()).into()).await;
+        let running = Running::start(&self.config)?;
+        restarts.note(Instant::now());
+        tracing::warn!("the launcher had died: another one is started");
+        *lock(&self.running) = Arc::clone(&running);
+        Ok(running)
+    }
 }

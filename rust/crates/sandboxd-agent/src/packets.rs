@@ -103,6 +103,15 @@ impl PacketSocket {
         }
     }
 
+    /// The next packet if it is here, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::receive`], and `WouldBlock` if there is none.
+    pub(crate) fn receive_now(&self, buffer: &mut [u8]) -> io::Result<Received> {
+        seqpacket::receive(self.socket.get_ref(), buffer, Wait::Never)
+    }
+
     /// Makes the peer see the end, whoever else holds this socket.
     pub(crate) fn shut_down(&self) {
         let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Both);

@@ -9,17 +9,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sandboxd_linux::cgroup::{self, SandboxCgroup};
-use sandboxd_linux::protocol::{Failure, FromInit, FromLauncher, IdRange, Launch, Step};
+use sandboxd_linux::protocol::{FromInit, FromLauncher, IdRange, Launch};
 use sandboxd_linux::{pidfd, seqpacket};
 use sandboxd_proto::{CallError, ErrorCode};
-use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::enclosure::Enclosure;
+use super::failures::{ended_early, launch_failed};
 use super::limits::cpu_count;
 use super::sandbox::Sandbox;
 use super::table::Epitaph;
 use crate::agent::Host;
 use crate::exec::{Exited, LeafPool, Report, has_leaves};
+use crate::launcher::Order;
 use crate::lock::lock;
 use crate::packets::PacketSocket;
 
@@ -49,7 +50,7 @@ const KILL: i32 = 9;
 /// Keeps `sandbox` until nothing is left of it.
 pub(crate) async fn keep(sandbox: Arc<Sandbox>, host: Arc<Host>) {
     let mut kept = Kept::new(Arc::clone(&sandbox), Arc::clone(&host));
-    let error = match kept.launch() {
+    let error = match kept.launch().await {
         Ok(()) => kept.watch().await,
         Err(error) => error,
     };
@@ -74,8 +75,10 @@ struct Kept {
     host: Arc<Host>,
     cgroup: Option<Arc<SandboxCgroup>>,
     init: Option<Arc<PacketSocket>>,
-    /// `None` before the order and after the last answer to it.
-    launcher: Option<UnboundedReceiver<FromLauncher>>,
+    /// What the launcher was asked for; `None` before that.
+    order: Option<Order>,
+    /// The launcher has said its last word, or is gone.
+    answered: bool,
     launched: Option<(u32, IdRange)>,
     process: Option<OwnedFd>,
     root: Option<OwnedFd>,
@@ -89,7 +92,8 @@ impl Kept {
             host,
             cgroup: None,
             init: None,
-            launcher: None,
+            order: None,
+            answered: false,
             launched: None,
             process: None,
             root: None,
@@ -98,7 +102,7 @@ impl Kept {
     }
 
     /// Makes the groups and the socket, and sends the order.
-    fn launch(&mut self) -> Result<(), CallError> {
+    async fn launch(&mut self) -> Result<(), CallError> {
         let spec = &self.sandbox.spec;
         let limits = cgroup::Limits {
             memory_bytes: spec.limits.memory_bytes,
@@ -132,8 +136,8 @@ impl Kept {
         };
         let mut descriptors: Vec<BorrowedFd<'_>> = vec![theirs.as_fd()];
         descriptors.extend(join.tasks.iter().chain(&join.directory).map(OwnedFd::as_fd));
-        let launcher = self.host.launcher.launch(&order, &descriptors);
-        self.launcher = Some(launcher.map_err(|error| match error.kind() {
+        let order = self.host.launcher.launch(&order, &descriptors).await;
+        self.order = Some(order.map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => self.sandbox.lost_error("launcher_died"),
             _ => failed("its order", &error),
         })?);
@@ -143,34 +147,42 @@ impl Kept {
     /// Makes the sandbox ready and serves it until its end. Returns why it ended.
     async fn watch(&mut self) -> CallError {
         let sandbox = Arc::clone(&self.sandbox);
-        let (Some(init), Some(mut launcher)) = (self.init.clone(), self.launcher.take()) else {
+        let (Some(init), Some(mut order)) = (self.init.clone(), self.order.take()) else {
             return sandbox.lost_error("never_launched");
         };
         let mut ending = std::pin::pin!(sandbox.ending.notified());
         let mut late = std::pin::pin!(tokio::time::sleep(LAUNCH_TIMEOUT));
         let mut starting = true;
+        // Init has closed its end of the socket.
+        let mut silent = false;
         let mut buffer = vec![0; REPORT_SIZE];
         let error = loop {
             tokio::select! {
                 biased;
-                packet = init.receive(&mut buffer) => match packet {
-                    Ok(received) if received.length > 0 => {
-                        let seqpacket::Received { length, mut descriptors } = received;
-                        let report = FromInit::decode(&buffer[..length]);
-                        if let Err(error) = self.hear(report.ok(), descriptors.take()) {
-                            break error;
-                        }
+                packet = init.receive(&mut buffer), if !silent => {
+                    match self.hear_packet(packet, &buffer) {
+                        Some(Ok(())) => {}
+                        Some(Err(error)) => break error,
+                        // All that is known of one that stood. The launcher's report follows, and
+                        // is waited for after the calls in it have ended.
+                        None if !starting => break sandbox.lost_error("init_died"),
+                        None => silent = true,
                     }
-                    // All that is known. The launcher's report follows, and is waited for.
-                    Ok(_) | Err(_) => break sandbox.lost_error("init_died"),
-                },
-                answer = launcher.recv() => match answer {
+                }
+                answer = order.answer() => match answer {
                     Some(FromLauncher::Launched { pid, ids, .. }) => self.enter(pid, ids),
                     Some(FromLauncher::Failed { failure, .. }) => {
-                        return launch_failed(&sandbox, &failure);
+                        self.answered = true;
+                        break launch_failed(&sandbox.id, &failure);
                     }
-                    Some(FromLauncher::Ended { .. }) => return sandbox.lost_error("init_died"),
-                    None => return sandbox.lost_error("launcher_died"),
+                    Some(FromLauncher::Ended { status, .. }) => {
+                        self.answered = true;
+                        break self.last_words(&init, &mut buffer, starting, status);
+                    }
+                    None => {
+                        self.answered = true;
+                        break sandbox.lost_error("launcher_died");
+                    }
                 },
                 () = &mut ending => break sandbox.lost_error("unknown"),
                 () = &mut late, if starting => {
@@ -184,8 +196,41 @@ impl Kept {
                 starting = !self.open();
             }
         };
-        self.launcher = Some(launcher);
+        self.order = Some(order);
         error
+    }
+
+    /// Acts on what came from init; `None` if that is its end.
+    fn hear_packet(
+        &mut self,
+        packet: io::Result<seqpacket::Received>,
+        buffer: &[u8],
+    ) -> Option<Result<(), CallError>> {
+        let seqpacket::Received { length, mut descriptors } =
+            packet.ok().filter(|received| received.length > 0)?;
+        let report = FromInit::decode(&buffer[..length]);
+        Some(self.hear(report.ok(), descriptors.take()))
+    }
+
+    /// Why an init ended that the launcher has collected. What it said before may not have been read
+    /// yet.
+    fn last_words(
+        &mut self,
+        init: &PacketSocket,
+        buffer: &mut [u8],
+        starting: bool,
+        status: i32,
+    ) -> CallError {
+        while let Some(heard) = self.hear_packet(init.receive_now(buffer), buffer) {
+            if let Err(error) = heard {
+                return error;
+            }
+        }
+        if starting {
+            ended_early(&self.sandbox.id, status)
+        } else {
+            self.sandbox.lost_error("init_died")
+        }
     }
 
     /// Notes what the launcher made. The first leaf is made while init still sets things up.
@@ -215,7 +260,7 @@ impl Kept {
             }
             Some(FromInit::Ready) => self.root = root,
             Some(FromInit::SetupFailed(failure)) => {
-                return Err(launch_failed(&self.sandbox, &failure));
+                return Err(launch_failed(&self.sandbox.id, &failure));
             }
             None => return Err(self.sandbox.lost_error("init_is_not_itself")),
         }
@@ -249,29 +294,22 @@ impl Kept {
 
     /// Kills init, and with it everything inside, and waits until the launcher has reaped it.
     async fn kill(&mut self) {
-        self.kill_process();
+        kill(self.process.as_ref());
         if let Some(init) = &self.init {
             // Also ends an init whose pid has not been heard of.
             init.shut_down();
         }
-        let Some(mut launcher) = self.launcher.take() else { return };
+        let Some(order) = self.order.as_mut().filter(|_| !self.answered) else { return };
         let ended = async {
-            while let Some(answer) = launcher.recv().await {
+            while let Some(answer) = order.answer().await {
                 if let FromLauncher::Launched { pid, .. } = answer {
                     self.process = pidfd::open(pid).ok();
-                    self.kill_process();
+                    kill(self.process.as_ref());
                 }
             }
         };
         if tokio::time::timeout(END_TIMEOUT, ended).await.is_err() {
             tracing::error!(sandbox_id = %self.sandbox.id, "init does not end");
-        }
-    }
-
-    fn kill_process(&self) {
-        if let Some(process) = &self.process {
-            // One that is gone already is what is wanted.
-            let _ = pidfd::send_signal(process, KILL);
         }
     }
 
@@ -290,25 +328,9 @@ impl Kept {
     }
 }
 
-fn launch_failed(sandbox: &Sandbox, failure: &Failure) -> CallError {
-    let step = match failure.step {
-        Step::Namespaces => "namespaces",
-        Step::IdMap => "id_map",
-        Step::Cgroup => "cgroup",
-        Step::Mount => "mount",
-        Step::Network => "network",
-        Step::Capabilities => "capabilities",
-        Step::Seccomp => "seccomp",
-        Step::Fork => "fork",
-        Step::Other
-        | Step::Table
-        | Step::User
-        | Step::Directory
-        | Step::Program
-        | Step::Descriptor => "other",
-    };
-    let error = io::Error::from_raw_os_error(failure.errno);
-    let detail = &failure.detail;
-    let message = format!("sandbox {:?} cannot be made: {step}: {detail}: {error}", &*sandbox.id);
-    CallError::new(ErrorCode::LaunchFailed, message).with_reason(step)
+fn kill(process: Option<&OwnedFd>) {
+    if let Some(process) = process {
+        // One that is gone already is what is wanted.
+        let _ = pidfd::send_signal(process, KILL);
+    }
 }

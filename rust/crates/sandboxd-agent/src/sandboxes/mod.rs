@@ -3,6 +3,7 @@
 mod cpus;
 mod deadlines;
 mod enclosure;
+mod failures;
 mod keeper;
 mod limits;
 mod root;

@@ -35,6 +35,15 @@ const SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD];
 /// Room for the frames of a launch helper and of init, which goes on on the same stack.
 const STACK_BYTES: usize = 256 * 1024;
 
+/// Why the launcher ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Nobody else is left to clear up.
+    AgentIsGone,
+    /// A signal asked for it. The agent lives, and goes on with another launcher.
+    Asked,
+}
+
 /// An init that runs.
 #[derive(Debug)]
 struct Running {
@@ -51,15 +60,18 @@ struct Launcher {
     running: Vec<Running>,
 }
 
-/// Serves the agent on standard input until it is gone; then ends every sandbox and clears up.
+/// Serves the agent on standard input until it is gone, or a signal asks to end. Then ends every
+/// sandbox, and clears up after an agent that is gone.
 pub(crate) fn run(options: &Options) -> ExitCode {
     match Launcher::start(options) {
         Ok((mut launcher, signals)) => {
             let outcome = launcher.serve(&signals);
             launcher.end_all();
             drop(launcher);
-            clear_up(&options.cgroups, options.state.as_ref());
-            outcome.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+            if matches!(outcome, Ok(End::AgentIsGone)) {
+                clear_up(&options.cgroups, options.state.as_ref());
+            }
+            outcome.map_or(ExitCode::FAILURE, |_| ExitCode::SUCCESS)
         }
         Err(error) => report(&error),
     }
@@ -100,7 +112,15 @@ impl Launcher {
     }
 
     /// Runs until the agent is gone or a signal asks to end.
-    fn serve(&mut self, signals: &OwnedFd) -> io::Result<()> {
+    fn serve(&mut self, signals: &OwnedFd) -> io::Result<End> {
+        match self.serve_orders(signals) {
+            // An answer that nobody takes any more.
+            Err(error) if is_hang_up(&error) => Ok(End::AgentIsGone),
+            end => end,
+        }
+    }
+
+    fn serve_orders(&mut self, signals: &OwnedFd) -> io::Result<End> {
         let mut buffer = Region::new(MAX_PACKET)?;
         loop {
             let mut ready =
@@ -119,11 +139,11 @@ impl Launcher {
             }
             let [order, signal] = ready.map(|ready| !ready.revents().is_empty());
             if signal && self.handle_signals(signals)? {
-                return Ok(());
+                return Ok(End::Asked);
             }
             if order {
                 match seqpacket::receive(&self.socket, &mut buffer, Wait::Never) {
-                    Ok(received) if received.length == 0 => return Ok(()),
+                    Ok(received) if received.length == 0 => return Ok(End::AgentIsGone),
                     Ok(received) => self.handle(&buffer, received)?,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     Err(error) => return Err(error),
@@ -198,6 +218,10 @@ impl Launcher {
             self.running.retain(|running| running.pid != ended.pid);
         }
     }
+}
+
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 /// When memory runs out, everything in sandboxes goes before the agent.

@@ -65,7 +65,11 @@ impl Shelf {
             return Ok(mounted.clone());
         }
         let folder = state.join("shelf");
-        fs::create_dir(&folder)?;
+        match fs::create_dir(&folder) {
+            // Of a launcher that was killed; what it had mounted there has gone with it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
         unshare(UnshareFlags::NEWNS)?;
         mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
         let tmpfs = FileSystem::new(c"tmpfs")?;

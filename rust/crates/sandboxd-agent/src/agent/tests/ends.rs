@@ -106,7 +106,7 @@ async fn l6_a_released_sandbox_is_gone_and_a_second_release_is_no_error() {
 
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
-async fn h2_the_end_of_the_launcher_loses_every_sandbox_and_nothing_is_left() {
+async fn h2_the_end_of_the_launcher_loses_its_sandboxes_and_the_next_ones_get_another() {
     let live = Live::start();
     let sandbox = live.claim("a", v1::Limits::default()).await;
     live.claim("b", v1::Limits::default()).await;
@@ -121,15 +121,24 @@ async fn h2_the_end_of_the_launcher_loses_every_sandbox_and_nothing_is_left() {
         async move { agent.exec_run(request).await }
     });
     tokio::time::sleep(Duration::from_millis(200)).await;
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", sandbox.init_pid)).unwrap();
-    let parent: u32 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
-    assert_ne!(parent, std::process::id(), "the launcher is between");
-    let launcher = sandboxd_linux::pidfd::open(parent).unwrap();
-    sandboxd_linux::pidfd::send_signal(&launcher, 9).unwrap();
+    kill_launcher_of(&sandbox);
     let error = tokio::time::timeout(Duration::from_secs(2), waiting).await.unwrap().unwrap();
     assert_eq!(error.unwrap_err().code, ErrorCode::SandboxLost);
     let later = live.run("later", program("true")).await.unwrap_err();
     assert_eq!(later.code, ErrorCode::SandboxLost);
+    for number in 0..5 {
+        let id = format!("c{number}");
+        let again = live.claim(&id, v1::Limits::default()).await;
+        assert_eq!(again.state(), v1::SandboxState::Ready);
+        kill_launcher_of(&again);
+        let agent = live.agent.clone();
+        let lost = async move {
+            while agent.sandbox(&id).is_ok() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(2), lost).await.unwrap();
+    }
     live.end().await;
 }
 
@@ -184,4 +193,12 @@ async fn l6_releasing_a_sandbox_that_starts_leaves_nothing_either() {
     let none = v1::SandboxesListRequest::default();
     assert!(live.agent.sandboxes_list(none).await.unwrap().sandboxes.is_empty());
     live.end().await;
+}
+
+fn kill_launcher_of(sandbox: &v1::Sandbox) {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", sandbox.init_pid)).unwrap();
+    let parent: u32 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap().parse().unwrap();
+    assert_ne!(parent, std::process::id(), "the launcher is between");
+    let launcher = sandboxd_linux::pidfd::open(parent).unwrap();
+    sandboxd_linux::pidfd::send_signal(&launcher, 9).unwrap();
 }
