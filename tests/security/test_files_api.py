@@ -102,17 +102,18 @@ async def test_a_symlink_that_is_swapped_during_calls_never_leads_out(
     sandbox: AsyncSandbox, bait: Path
 ) -> None:
     """Between a look and an open there is no moment in which the path may change its meaning."""
+    # Exchanged in one step: at every moment the path is there, as a folder or as the link.
     swap = """
-import os, sys
-target = sys.argv[1]
-os.makedirs("/tmp/real", exist_ok=True)
-open("/tmp/real/secret", "w").write("inside")
-os.symlink(target, "/tmp/evil")
-os.rename("/tmp/real", "/tmp/d")
+import ctypes, os, sys
+os.mkdir("/tmp/d")
+open("/tmp/d/secret", "w").write("inside")
+os.symlink(sys.argv[1], "/tmp/evil")
+libc = ctypes.CDLL(None, use_errno=True)
+HERE, EXCHANGE = -100, 2
 print("go", flush=True)
-while True:
-    os.rename("/tmp/d", "/tmp/real"); os.rename("/tmp/evil", "/tmp/d")
-    os.rename("/tmp/d", "/tmp/evil"); os.rename("/tmp/real", "/tmp/d")
+while libc.renameat2(HERE, b"/tmp/d", HERE, b"/tmp/evil", EXCHANGE) == 0:
+    pass
+raise OSError(ctypes.get_errno(), "renameat2")
 """
     target = f"../../../../../..{bait}"
     swapper = await sandbox.start(["python3", "-c", swap, target])
@@ -134,6 +135,7 @@ while True:
             with contextlib.suppress(SandboxError):
                 await call
     await swapper.kill()
+    assert (await swapper.wait()).cause == "canceled", "the swapping stopped by itself"
 
     assert reached, "no call ever met the folder: the race was not run"
     assert bait.joinpath("secret").read_text() == "secret"
