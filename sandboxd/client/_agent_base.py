@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 class Agent:
     """An agent that this process talks to."""
 
+    is_child = False
+    """Whether this process started it, and so learns of its end."""
+
     def __init__(self, path: str, settings: Settings) -> None:
         """Name an agent by its socket; nothing is sent."""
         self.path = path

@@ -29,6 +29,10 @@ REPAIR_SECONDS = 4.0
 agent that is gone refuses one. Below the time that agents keep the result of a finished exec
 (60 s): after that, sending a run again would run it again."""
 
+_DEATH_SECONDS = 0.25
+"""How long a broken connection may be the first sign of the agent's death: the kernel closes the
+sockets of a process before its parent can learn of its end."""
+
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
 
@@ -103,11 +107,23 @@ class Repair:
         silent = isinstance(error, AgentUnreachableError) and error.reason == "silent"
         hopeless = silent or (self._lost is not None and not self._repeatable)
         if hopeless or time.monotonic() >= self._until:
+            if not silent and await self._dies():
+                raise self._died(error) from None
             if self._lost is None and isinstance(error, AgentUnreachableError):
                 raise agent.unreachable(error) from None
             raise self._lost or error from None
         await self._channel.transport.sleep(self._pause)
         self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+
+    async def _dies(self) -> bool:
+        """Whether the connection broke because the agent is dying."""
+        transport = self._channel.transport
+        looks = round(_DEATH_SECONDS / _FIRST_PAUSE) if transport.agent.is_child else 0
+        for _ in range(looks):
+            if transport.agent.is_dead():
+                return True
+            await transport.sleep(_FIRST_PAUSE)
+        return False
 
     def _died(self, error: SandboxError) -> SandboxError:
         agent = self._channel.transport.agent

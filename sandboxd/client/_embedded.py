@@ -32,6 +32,8 @@ _END_TIMEOUT = 10.0
 class EmbeddedAgent(Agent):
     """An agent that this process started, and that ends with it."""
 
+    is_child = True
+
     def __init__(
         self,
         path: str,

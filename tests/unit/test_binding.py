@@ -59,6 +59,7 @@ class Transport:
         self.dead = False
         self.agent: Any = SimpleNamespace(
             has_answered=False,
+            is_child=False,
             is_dead=lambda: self.dead,
             check_owner=lambda: None,
             unreachable=lambda error: AgentUnreachableError(f"last words ({error})"),
@@ -312,6 +313,19 @@ async def test_h2_a_dead_agent_has_lost_the_sandbox(binding: Binding, transport:
         with pytest.raises(SandboxLostError) as error:
             await binding.call(READ)
         assert (error.value.reason, error.value.may_have_run) == ("agent_died", may_have_run)
+
+
+async def test_h2_a_connection_that_breaks_just_before_its_agent_ends_is_a_lost_sandbox(
+    binding: Binding, transport: Transport
+) -> None:
+    """The kernel closes the sockets of a process before its parent can learn of its end."""
+    await binding.ready()
+    transport.agent.is_child = True
+    transport.agent.is_dead = lambda: len(transport.slept) >= 3
+    transport.script[WRITE] = deque([lost()])
+    with pytest.raises(SandboxLostError) as error:
+        await binding.call(WRITE)
+    assert (error.value.reason, error.value.may_have_run) == ("agent_died", True)
 
 
 async def test_r8_an_agent_that_never_answered_is_unreachable_not_lost(
