@@ -28,6 +28,20 @@ pub fn collect_any() -> io::Result<Option<Ended>> {
     collect(-1, libc::WNOHANG)
 }
 
+/// A child that a signal has stopped, if there is one. Each stop is told once.
+#[must_use]
+pub fn next_stopped() -> Option<u32> {
+    let mut stopped = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WSTOPPED | libc::WNOHANG;
+    // SAFETY: the pointer is valid for writing and outlives the call.
+    unsafe { libc::waitid(libc::P_ALL, 0, stopped.as_mut_ptr(), options) };
+    // SAFETY: zeroes are a valid `siginfo_t`, and the kernel may have filled it.
+    let stopped = unsafe { stopped.assume_init() };
+    // SAFETY: the field is there for children, and zero if the kernel has written nothing.
+    let pid = unsafe { stopped.si_pid() };
+    u32::try_from(pid).ok().filter(|pid| *pid != 0)
+}
+
 /// Waits for any child to end.
 ///
 /// # Errors
@@ -58,6 +72,8 @@ fn collect(pid: i32, options: i32) -> io::Result<Option<Ended>> {
         match check(pid.into()) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
+            // A child can make itself traced by its parent, and has then only stopped.
+            Ok(collected) if collected != 0 && libc::WIFSTOPPED(status) => {}
             Ok(_) => break pid,
         }
     };

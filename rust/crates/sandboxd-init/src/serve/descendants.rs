@@ -1,12 +1,17 @@
-//! The processes below a warden, found in `/proc`.
+//! The processes below wardens, found in `/proc` by init.
 //!
 //! A pid in a list may have come to mean another process. So each is opened first and signalled
 //! only if it still is what was listed, by its start time.
 
 use std::fs;
 use std::process;
+use std::time::{Duration, Instant};
 
 use sandboxd_linux::{pidfd, process::signal_everyone};
+
+/// Time between rounds over processes that are being killed: for them to die, and for everybody
+/// else to go on.
+const PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Entry {
@@ -15,42 +20,53 @@ struct Entry {
     start_time: u64,
     /// Whether somebody had stopped it.
     stopped: bool,
+    /// Whether all of it has ended, and only its status is left.
+    dead: bool,
 }
 
 /// Signals every process below this one.
-pub(super) fn signal(signal: i32) {
-    for entry in below(process::id(), &list()) {
-        send(&entry, signal);
-    }
+pub(super) fn signal(root: u32, signal: i32) {
+    below(&[root], &list()).iter().for_each(|entry| send(entry, signal));
 }
 
-/// Kills every process below this one, however fast they multiply. To be repeated until none is left.
+/// Kills every child of init that is not to stay, and every process below it, however fast they
+/// multiply.
 ///
 /// For the moment that a round takes, everything in the sandbox but init is stopped: the kernel
 /// delivers a signal to everyone without letting a fork slip through, which no number of passes over
-/// `/proc` can do, among hundreds of processes that compete with us for the processors.
+/// `/proc` can do, among hundreds of processes that compete with us for the processors. Nobody can
+/// stop init, or keep it from this.
 #[derive(Debug)]
 pub(super) struct Kill {
     /// Processes that somebody had stopped before, and that stay so.
     stopped: Vec<Entry>,
+    next: Instant,
 }
 
 impl Kill {
     pub(super) fn new() -> Self {
-        Self { stopped: list().into_iter().filter(|entry| entry.stopped).collect() }
+        // Not wardens, which nobody but an attacker stops.
+        let stopped = |entry: &Entry| entry.stopped && entry.parent != process::id();
+        Self { stopped: list().into_iter().filter(stopped).collect(), next: Instant::now() }
     }
 
-    /// One round.
-    pub(super) fn round(&self) {
-        // Nobody else is there to be stopped: then there is nobody to kill either.
-        if signal_everyone(libc::SIGSTOP).is_err() {
-            return;
-        }
-        below(process::id(), &list()).iter().for_each(|entry| send(entry, libc::SIGKILL));
+    pub(super) fn is_due(&self) -> bool {
+        self.next <= Instant::now()
+    }
+
+    /// One round. Returns whether there was anything left to kill.
+    pub(super) fn round(&mut self, stay: &[u32]) -> bool {
+        // An error says little: the kernel's answer is about the last one that it came across, which
+        // may just have ended.
+        let _ = signal_everyone(libc::SIGSTOP);
+        let killed = strays(process::id(), stay, &list());
+        killed.iter().for_each(|entry| send(entry, libc::SIGKILL));
         // To everyone again, and not to those in the list: a child that was being made when the stop
         // came has it as well, and may not have been listed yet.
         let _ = signal_everyone(libc::SIGCONT);
         self.stopped.iter().for_each(|entry| send(entry, libc::SIGSTOP));
+        self.next = Instant::now() + PAUSE;
+        killed.iter().any(|entry| !entry.dead)
     }
 }
 
@@ -83,20 +99,32 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Entry> {
     let end = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(&stat[end + 1..]).ok()?;
     let mut fields = fields.split_ascii_whitespace();
-    let stopped = fields.next()? == "T";
+    let state = fields.next()?;
     let parent = fields.next()?.parse().ok()?;
-    let start_time = fields.nth(17)?.parse().ok()?;
-    Some(Entry { pid, parent, start_time, stopped })
+    let threads: u32 = fields.nth(15)?.parse().ok()?;
+    let start_time = fields.nth(1)?.parse().ok()?;
+    // A process whose first thread has ended looks dead while its others go on.
+    let dead = matches!(state, "Z" | "X") && threads <= 1;
+    Some(Entry { pid, parent, start_time, stopped: state == "T", dead })
 }
 
-/// Those that descend from `root`.
-fn below(root: u32, all: &[Entry]) -> Vec<Entry> {
+/// The children of init that do not stay, and those that descend from them.
+fn strays(init: u32, stay: &[u32], all: &[Entry]) -> Vec<Entry> {
+    let stray = |entry: &&Entry| entry.parent == init && !stay.contains(&entry.pid);
+    let mut found: Vec<Entry> = all.iter().filter(stray).copied().collect();
+    let roots: Vec<u32> = found.iter().map(|entry| entry.pid).collect();
+    found.extend(below(&roots, all));
+    found
+}
+
+/// Those that descend from one of `roots`.
+fn below(roots: &[u32], all: &[Entry]) -> Vec<Entry> {
     let mut found: Vec<Entry> = Vec::new();
-    let mut parents = vec![root];
+    let mut parents = roots.to_vec();
     while let Some(parent) = parents.pop() {
         for entry in all.iter().filter(|entry| entry.parent == parent) {
             // Lists are not made in an instant: a pid that was used twice must not lead in circles.
-            if entry.pid != root && !found.iter().any(|known| known.pid == entry.pid) {
+            if !roots.contains(&entry.pid) && !found.iter().any(|known| known.pid == entry.pid) {
                 found.push(*entry);
                 parents.push(entry.pid);
             }
@@ -110,21 +138,44 @@ mod tests {
     use super::*;
 
     const fn entry(pid: u32, parent: u32) -> Entry {
-        Entry { pid, parent, start_time: 0, stopped: false }
+        Entry { pid, parent, start_time: 0, stopped: false, dead: false }
+    }
+
+    fn pids(entries: &[Entry]) -> Vec<u32> {
+        let mut pids: Vec<u32> = entries.iter().map(|entry| entry.pid).collect();
+        pids.sort_unstable();
+        pids
     }
 
     #[test]
     fn only_descendants_are_found_and_circles_end() {
         let all = [entry(1, 0), entry(2, 1), entry(3, 2), entry(4, 3), entry(5, 1), entry(2, 4)];
-        let mut pids: Vec<u32> = below(2, &all).iter().map(|entry| entry.pid).collect();
-        pids.sort_unstable();
-        assert_eq!(pids, [3, 4]);
+        assert_eq!(pids(&below(&[2], &all)), [3, 4]);
+    }
+
+    #[test]
+    fn whoever_is_not_below_a_warden_that_stays_is_a_stray() {
+        let all = [entry(1, 0), entry(2, 1), entry(3, 2), entry(4, 1), entry(5, 4), entry(6, 5)];
+        assert_eq!(pids(&strays(1, &[2], &all)), [4, 5, 6]);
+        assert!(strays(1, &[2, 4], &all).is_empty());
+        // Its parent has ended since: the next round knows whose it is.
+        assert!(strays(1, &[2], &[entry(2, 1), entry(9, 8)]).is_empty());
     }
 
     #[test]
     fn a_hostile_name_does_not_move_the_fields() {
         let stat = b"7 (\xff) 1 (c) T 3 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 123456 1 1";
-        let expected = Entry { pid: 7, parent: 3, start_time: 123_456, stopped: true };
+        let expected = Entry { start_time: 123_456, stopped: true, ..entry(7, 3) };
         assert_eq!(parse(7, stat), Some(expected));
+    }
+
+    #[test]
+    fn a_process_is_dead_when_its_last_thread_is() {
+        let dead = |threads: u32| {
+            let stat = format!("7 (c) Z 3 7 7 0 -1 4 1 0 0 0 0 0 0 0 20 0 {threads} 0 9 1 1");
+            parse(7, stat.as_bytes()).unwrap().dead
+        };
+        assert!(dead(0) && dead(1));
+        assert!(!dead(2));
     }
 }

@@ -4,10 +4,10 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{DupFlags, Errno, dup3, fcntl_dupfd_cloexec};
 use sandboxd_linux::memory::Region;
-use sandboxd_linux::process::close_from;
+use sandboxd_linux::process::{Ended, close_from};
 use sandboxd_linux::protocol::{ExecView, FromInit, MAX_PACKET, Step, ToInitView};
 use sandboxd_linux::seqpacket::{self, Wait};
 use sandboxd_linux::signals;
@@ -22,6 +22,9 @@ use crate::failure::failure;
 const CONTROL: RawFd = 3;
 const SCORE: RawFd = 4;
 const REST: RawFd = 5;
+
+/// How often processes that are being killed are looked after.
+const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 
 /// Clear of everything above, for moving descriptors about.
 const ASIDE: RawFd = 64;
@@ -82,7 +85,7 @@ fn serve(Descriptors { control, score }: Descriptors, scores: Scores) -> io::Res
     loop {
         let mut ready =
             [PollFd::new(&init.control, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-        match poll(&mut ready, None) {
+        match poll(&mut ready, init.reaper.is_killing().then_some(&LOOK)) {
             Ok(_) => {}
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno.into()),
@@ -101,6 +104,7 @@ fn serve(Descriptors { control, score }: Descriptors, scores: Scores) -> io::Res
                 Err(error) => return Err(error),
             }
         }
+        init.kill()?;
     }
 }
 
@@ -151,13 +155,32 @@ impl Init {
     }
 
     fn reap(&mut self) -> io::Result<()> {
-        let control = &self.control;
-        let mut sent = Ok(());
-        self.reaper.reap(|running, ended| {
-            if sent.is_ok() {
-                sent = send(control, &exited(running.exec, ended));
-            }
-        });
-        sent
+        let mut reports = Reports::to(&self.control);
+        self.reaper.reap(|exec, ended| reports.add(exec, ended));
+        reports.sent
+    }
+
+    fn kill(&mut self) -> io::Result<()> {
+        let mut reports = Reports::to(&self.control);
+        self.reaper.kill(|exec, ended| reports.add(exec, ended));
+        reports.sent
+    }
+}
+
+/// Ends of execs, sent until that fails.
+struct Reports<'a> {
+    control: &'a OwnedFd,
+    sent: io::Result<()>,
+}
+
+impl<'a> Reports<'a> {
+    const fn to(control: &'a OwnedFd) -> Self {
+        Self { control, sent: Ok(()) }
+    }
+
+    fn add(&mut self, exec: u32, ended: &Ended) {
+        if self.sent.is_ok() {
+            self.sent = send(self.control, &exited(exec, ended));
+        }
     }
 }

@@ -81,7 +81,7 @@ impl Starter {
         // SAFETY: init has one thread.
         match unsafe { clone::fork(Options::default()) }.at(Step::Fork)? {
             Some(pid) => {
-                let process = Process::Warden(Leash::new(ours));
+                let process = Process::Warden { leash: Leash::new(ours), doomed: false };
                 Ok(Running { pid, exec: order.exec, process })
             }
             None => {

@@ -4,55 +4,68 @@
 //! the program starts stays its descendant. It starts the program, reports its end to the agent
 //! by itself, and stays until the last descendant is gone. Invariant: init collects the warden,
 //! the warden collects everything below it, and nobody else does.
+//!
+//! Programs of the same user can stop and kill a warden, though not trace it. So nothing that has to
+//! happen depends on it: init continues one that was stopped, kills what is below it by itself, and
+//! kills what is left of one that was killed.
 
 use std::io;
 use std::os::fd::OwnedFd;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sandboxd_linux::process::{Ended, become_subreaper, collect_any, kill};
 use sandboxd_linux::protocol::{ExecView, FromInit};
 use sandboxd_linux::seqpacket::{self, Descriptors, Wait};
 use sandboxd_linux::signals;
 
-use super::descendants::{self, Kill};
 use super::report::{exited, send};
 use super::start::Starter;
 
-/// Time between rounds over descendants that are being killed.
-const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
-
-const MAIN: u8 = 0;
-const ALL: u8 = 1;
+/// In place of a pid: that the end of the program has been reported.
+const REPORTED: u32 = 0;
 
 /// Init's end of the socket to a warden.
 #[derive(Debug)]
 pub(super) struct Leash(OwnedFd);
+
+/// What a warden that has ended had told.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Told {
+    /// The program that it started.
+    pub(super) program: Option<u32>,
+    /// Whether it had reported the end of the program.
+    pub(super) reported: bool,
+}
 
 impl Leash {
     pub(super) const fn new(socket: OwnedFd) -> Self {
         Self(socket)
     }
 
+    /// Has the warden signal the program, if that has not ended.
     pub(super) fn signal(&self, signal: i32) {
-        self.send(MAIN, signal);
-    }
-
-    pub(super) fn signal_all(&self, signal: i32) {
-        self.send(ALL, signal);
-    }
-
-    /// Whether the warden, which has ended, had reported the end of the program before.
-    pub(super) fn has_reported(&self) -> bool {
-        seqpacket::receive(&self.0, &mut [0; 8], Wait::Never)
-            .is_ok_and(|received| received.length > 0)
-    }
-
-    fn send(&self, target: u8, signal: i32) {
-        let [a, b, c, d] = signal.to_le_bytes();
         // A warden that is gone, or has more orders than it can take, is about to be done anyway.
-        let _ = seqpacket::send(&self.0, &[target, a, b, c, d], &[], Wait::Never);
+        let _ = seqpacket::send(&self.0, &signal.to_le_bytes(), &[], Wait::Never);
     }
+
+    pub(super) fn told(&self) -> Told {
+        let mut told = Told::default();
+        while let Some(word) = word(&self.0) {
+            match word {
+                REPORTED => told.reported = true,
+                program => told.program = Some(program),
+            }
+        }
+        told
+    }
+}
+
+/// The next word from the other end, if there is one.
+fn word(socket: &OwnedFd) -> Option<u32> {
+    let mut packet = [0; 4];
+    let received = seqpacket::receive(socket, &mut packet, Wait::Never).ok()?;
+    (received.length == packet.len()).then(|| u32::from_le_bytes(packet))
 }
 
 /// The warden's side.
@@ -92,30 +105,25 @@ impl Warden<'_> {
             }
         };
         let main = running.pid;
+        self.tell(main)?;
         if order.want_started {
             send(self.control, &FromInit::Started { exec, pid: main })?;
         }
         let mut running = Some(running);
-        let mut kill_all = None;
         loop {
             let mut ready =
                 [PollFd::new(&self.leash, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
-            match poll(&mut ready, kill_all.as_ref().map(|_| &PAUSE)) {
+            match poll(&mut ready, None) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
             let [order, _] = ready.map(|ready| !ready.revents().is_empty());
             while signals::take(&signals).is_some() {}
             if order {
-                match self.order()? {
-                    (MAIN, signal) if running.is_some() => drop(kill(main, signal)),
-                    (ALL, libc::SIGKILL) => kill_all = Some(Kill::new()),
-                    (ALL, signal) => descendants::signal(signal),
-                    _ => {}
+                let signal = word(&self.leash).ok_or(io::ErrorKind::UnexpectedEof)?;
+                if running.is_some() {
+                    let _ = kill(main, signal.cast_signed());
                 }
-            }
-            if let Some(kill_all) = &kill_all {
-                kill_all.round();
             }
             let left = collect(|ended| {
                 if ended.pid == main {
@@ -131,20 +139,14 @@ impl Warden<'_> {
         }
     }
 
-    fn order(&self) -> io::Result<(u8, i32)> {
-        let mut packet = [0; 5];
-        let received = seqpacket::receive(&self.leash, &mut packet, Wait::Never)?;
-        if received.length < packet.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let [target, signal @ ..] = packet;
-        Ok((target, i32::from_le_bytes(signal)))
-    }
-
     /// After the report: should we be killed in between, init reports once more, which the agent can
     /// tell; the other way round, the exec would never end.
     fn mark_reported(&self) -> io::Result<()> {
-        seqpacket::send(&self.leash, &[1], &[], Wait::Never)
+        self.tell(REPORTED)
+    }
+
+    fn tell(&self, word: u32) -> io::Result<()> {
+        seqpacket::send(&self.leash, &word.to_le_bytes(), &[], Wait::Never)
     }
 }
 
@@ -156,5 +158,26 @@ fn collect(mut each: impl FnMut(&Ended) -> io::Result<()>) -> io::Result<bool> {
             Ok(None) => return Ok(true),
             Err(_) => return Ok(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn init_learns_what_a_warden_did_before_it_ended() {
+        let (ours, theirs) = seqpacket::pair().unwrap();
+        let (control, _agent) = seqpacket::pair().unwrap();
+        let leash = Leash::new(ours);
+        assert_eq!(leash.told(), Told::default());
+        let warden = Warden { control: &control, leash: theirs };
+        warden.tell(7).unwrap();
+        leash.signal(libc::SIGTERM);
+        assert_eq!(word(&warden.leash), Some(libc::SIGTERM.cast_unsigned()));
+        assert_eq!(leash.told(), Told { program: Some(7), reported: false });
+        warden.mark_reported().unwrap();
+        drop(warden);
+        assert_eq!(leash.told(), Told { program: None, reported: true });
     }
 }

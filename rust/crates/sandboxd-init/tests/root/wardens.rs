@@ -1,6 +1,6 @@
 //! Containment without any cgroup.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sandboxd_linux::protocol::{FromInit, Step, ToInit};
 
@@ -97,6 +97,88 @@ fn a_killed_warden_is_reported_as_a_killed_program() {
     with_sandbox(|sandbox| {
         // The warden is the parent of the program.
         assert_eq!(sandbox.sh("kill -9 $PPID; sleep 1").signal(), Some(libc::SIGKILL));
+        assert_eq!(sandbox.sh("kill -9 -1; sleep 1").signal(), Some(libc::SIGKILL));
         assert_eq!(sandbox.sh("echo on").stdout, "on\n");
+    });
+}
+
+#[test]
+fn nothing_outlives_a_killed_warden_but_what_others_watch() {
+    with_sandbox(|sandbox| {
+        assert_eq!(sandbox.sh("cp /bin/sleep /tmp/other; /tmp/other 987 &").code(), Some(0));
+        let script = "(setsid sleep 987 &); setsid sleep 987 & n=0
+            while [ $n -lt 9999 ]; do n=$((n+1)); done; kill -9 $PPID; sleep 987";
+        let ended = sandbox.sh(script);
+        assert!(!alive(sandbox, "sleep"));
+        // The usage is the program's all the same.
+        assert_eq!(ended.signal(), Some(libc::SIGKILL));
+        assert!(ended.cpu_nanos > 1_000_000, "{ended:?}");
+        // Nor what is left of an exec whose end was reported before.
+        let script = "(until [ -e /tmp/go ]; do sleep 0.01; done; kill -9 $PPID; sleep 987) &";
+        let script = format!("setsid sleep 987 & P=$PPID; {}", script.replace("$PPID", "$P"));
+        assert_eq!(sandbox.sh(&script).code(), Some(0));
+        assert!(alive(sandbox, "sleep"));
+        sandbox.sh("touch /tmp/go");
+        eventually("all are gone", || !alive(sandbox, "sleep"));
+        assert!(alive(sandbox, "other"));
+    });
+}
+
+#[test]
+fn a_stopped_warden_goes_on() {
+    with_sandbox(|sandbox| {
+        assert_eq!(sandbox.sh("kill -STOP $PPID; exit 7").code(), Some(7));
+        assert_eq!(sandbox.sh("kill -STOP -1; exit 8").code(), Some(8));
+    });
+}
+
+#[test]
+fn nobody_is_saved_by_stopping_wardens() {
+    with_sandbox(|sandbox| {
+        let again = "import os\nwhile True: os.kill(os.getppid(), 19)";
+        let attacks = [
+            "kill -STOP -1; echo up; sleep 987".into(),
+            "echo up; while :; do kill -STOP -1; done".into(),
+            format!("P=$PPID; echo up; exec python3 -c '{again}'"),
+            "P=$PPID; echo up; (while :; do kill -STOP $P; kill -CONT $P; done) & sleep 987".into(),
+        ];
+        for attack in attacks {
+            let exec = sandbox.start(&Command::sh(&attack));
+            exec.wait_for_output();
+            std::thread::sleep(Duration::from_millis(50));
+            let ordered = Instant::now();
+            sandbox.send(&ToInit::SignalAll { exec: exec.exec, signal: libc::SIGKILL });
+            assert_eq!(exec.wait().unwrap().signal(), Some(libc::SIGKILL), "{attack}");
+            assert!(ordered.elapsed() < Duration::from_millis(500), "{attack}");
+            // Without a process more than its own.
+            let list = "for file in /proc/[0-9]*/comm; do read -r comm <$file; echo $comm; done";
+            let left = sandbox.sh(list).stdout;
+            let mut left: Vec<&str> = left.lines().collect();
+            left.sort_unstable();
+            assert_eq!(left, ["sandboxd-init", "sandboxd-init", "sh"], "{attack}");
+        }
+    });
+}
+
+#[test]
+fn a_warden_cannot_be_traced_and_traces_nobody() {
+    with_sandbox(|sandbox| {
+        let python = |code: &str| {
+            let code = format!("import ctypes, os; ptrace = ctypes.CDLL(None).ptrace; {code}");
+            sandbox.run(&Command::new(&["python3", "-c", &code]))
+        };
+        // PTRACE_ATTACH and PTRACE_SEIZE.
+        let ended = python("print(*(ptrace(r, os.getppid(), 0, 0) for r in (16, 0x4206)))");
+        assert_eq!(ended.stdout, "-1 -1\n");
+        // PTRACE_TRACEME: a stop is no end.
+        let exec = Command::sh(
+            "exec python3 -c 'import ctypes, os; ctypes.CDLL(None).ptrace(0, 0, 0, 0)
+print(flush=True); os.kill(os.getpid(), 10)'",
+        );
+        let exec = sandbox.start(&exec);
+        exec.wait_for_output();
+        std::thread::sleep(Duration::from_millis(50));
+        sandbox.send(&ToInit::SignalAll { exec: exec.exec, signal: libc::SIGKILL });
+        assert_eq!(exec.wait().unwrap().signal(), Some(libc::SIGKILL));
     });
 }
