@@ -7,14 +7,15 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use sandboxd_linux::clone::{self, Options, Stack};
-use sandboxd_linux::process::{collect_child, join_namespace};
+use sandboxd_linux::clone::{self, Options};
+use sandboxd_linux::process::join_namespace;
 use sandboxd_linux::protocol::{Failure, Launch, Step};
 use sandboxd_linux::seccomp::Filter;
 use sandboxd_linux::seqpacket::Descriptors;
 use sandboxd_linux::title::Title;
 use sandboxd_linux::{mount, process};
 
+use super::crew::Crew;
 use super::namespaces::Pair;
 use super::shelf::Shelf;
 use crate::failure::{At as _, failure};
@@ -24,7 +25,7 @@ use crate::setup::{self, Layer, Overlay, Plan};
 /// What every launch needs and no order changes.
 #[derive(Debug)]
 pub(super) struct Workshop {
-    pub(super) stack: Stack,
+    pub(super) crew: Crew,
     pub(super) filter: Filter,
     pub(super) title: Title,
     pub(super) scores: Scores,
@@ -70,6 +71,7 @@ impl Workshop {
             host_name: launch.hostname.as_bytes(),
             control: inherited.control.as_fd(),
             filter: &self.filter,
+            makes_network: pair.network.is_none(),
             title: self.title,
             scores: self.scores,
         };
@@ -80,10 +82,9 @@ impl Workshop {
         let mut enter = || {
             outcome.set(enter(&inherited, pair).and_then(|directory| {
                 let options = Options {
-                    namespaces: libc::CLONE_NEWPID
-                        | libc::CLONE_NEWNS
-                        | libc::CLONE_NEWIPC
-                        | libc::CLONE_NEWUTS,
+                    // Init leaves the other ones behind by itself: that takes longer, and the
+                    // next sandbox does not have to wait for it.
+                    namespaces: libc::CLONE_NEWPID,
                     parent: true,
                     cgroup: directory.map(|directory| directory.as_fd()),
                 };
@@ -98,9 +99,7 @@ impl Workshop {
         };
         // SAFETY: there is one thread; the child only makes system calls and sets a cell. Init, which
         // is cloned from it with a copy of all memory, is free to do more.
-        let helper = unsafe { clone::vfork(Options::default(), &mut self.stack, &mut enter) }
-            .at(Step::Namespaces)?;
-        collect_child(helper).at(Step::Other)?;
+        unsafe { self.crew.run(Options::default(), &mut enter) }.at(Step::Namespaces)?;
         outcome
             .get()
             .map_err(|(step, errno)| failure(step, &io::Error::from_raw_os_error(errno), ""))
@@ -116,12 +115,14 @@ fn enter<'a>(inherited: &'a Inherited, pair: &Pair) -> Result<Option<&'a OwnedFd
     for tasks in &inherited.tasks {
         rustix::io::write(tasks, b"0").map_err(|errno| step(Step::Cgroup, &errno.into()))?;
     }
-    // The user namespace last: joining the network namespace needs rights over it, which the helper
-    // has from outside, and also afterwards, since the one owns the other.
-    for (namespace, kind) in
-        [(&pair.user, libc::CLONE_NEWUSER), (&pair.network, libc::CLONE_NEWNET)]
-    {
-        join_namespace(namespace.as_fd(), kind).map_err(|error| step(Step::Namespaces, &error))?;
+    // In this order: joining the network namespace needs rights in the user namespace that owns it.
+    let namespaces =
+        [(Some(&pair.user), libc::CLONE_NEWUSER), (pair.network.as_ref(), libc::CLONE_NEWNET)];
+    for (namespace, kind) in namespaces {
+        if let Some(namespace) = namespace {
+            join_namespace(namespace.as_fd(), kind)
+                .map_err(|error| step(Step::Namespaces, &error))?;
+        }
     }
     Ok(inherited.directory.as_ref())
 }

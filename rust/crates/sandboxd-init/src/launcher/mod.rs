@@ -2,6 +2,7 @@
 //! agent when it is gone.
 
 mod cleanup;
+mod crew;
 mod ids;
 mod launch;
 mod namespaces;

@@ -1,7 +1,9 @@
 //! Pairs of a user namespace, its ids mapped, and a network namespace with its loopback up.
 //!
 //! These two are what takes longest to make and does not depend on the order, so pairs are made ahead
-//! while there is nothing else to do. A pair serves one sandbox.
+//! while there is nothing else to do. A pair serves one sandbox. In a burst, when none are left, only
+//! the user namespace is made here, and init makes its network: the launcher does one thing at a time,
+//! and inits run beside each other.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,6 +16,7 @@ use sandboxd_linux::network;
 use sandboxd_linux::process::collect_child;
 use sandboxd_linux::protocol::{Failure, IdRange, Step};
 
+use super::crew::Crew;
 use super::ids::Ids;
 use crate::failure::{At as _, failure};
 
@@ -21,7 +24,8 @@ use crate::failure::{At as _, failure};
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) user: OwnedFd,
-    pub(super) network: OwnedFd,
+    /// `None` if init has to make it.
+    pub(super) network: Option<OwnedFd>,
     pub(super) ids: IdRange,
 }
 
@@ -48,15 +52,19 @@ impl Pool {
     /// Makes one pair ahead. When that fails the pool stops asking for more until a sandbox has ended:
     /// the failure will come back at a launch, where somebody can be told.
     pub(super) fn refill(&mut self) {
-        match self.make() {
+        match self.make(make_pair) {
             Ok(pair) => self.ready.push_back(pair),
             Err(_) => self.exhausted = true,
         }
     }
 
-    /// A pair, made now if there is none ahead.
-    pub(super) fn take(&mut self) -> Result<Pair, Failure> {
-        self.ready.pop_front().map_or_else(|| self.make(), Ok)
+    /// A pair; if there is none ahead, one made now, and without a network where that is faster.
+    pub(super) fn take(&mut self, crew: &mut Crew) -> Result<Pair, Failure> {
+        match self.ready.pop_front() {
+            Some(pair) => Ok(pair),
+            None if is_root() => self.make(|ids| make_user(ids, crew)),
+            None => self.make(make_pair),
+        }
     }
 
     /// Gives the ids of an ended sandbox back.
@@ -68,7 +76,10 @@ impl Pool {
         }
     }
 
-    fn make(&mut self) -> Result<Pair, Failure> {
+    fn make(
+        &mut self,
+        make: impl FnOnce(IdRange) -> Result<Pair, Failure>,
+    ) -> Result<Pair, Failure> {
         let ids = if is_root() {
             let exhausted = io::Error::from_raw_os_error(libc::EAGAIN);
             self.ids.take().ok_or_else(|| failure(Step::IdMap, &exhausted, "id ranges"))?
@@ -84,7 +95,17 @@ fn is_root() -> bool {
     geteuid().is_root()
 }
 
-fn make(ids: IdRange) -> Result<Pair, Failure> {
+/// Makes a user namespace alone, by way of a child that ends at once. Until it is collected, its
+/// entry in `/proc` is there, and its credentials hold the namespace. For root only: that entry
+/// belongs to root.
+fn make_user(ids: IdRange, crew: &mut Crew) -> Result<Pair, Failure> {
+    let options = Options { namespaces: libc::CLONE_NEWUSER, ..Options::default() };
+    // SAFETY: the launcher has a single thread; the child does nothing.
+    let pid = unsafe { crew.run(options, &mut || 0) }.at(Step::Namespaces)?;
+    Ok(Pair { user: map_and_open(pid, ids)?, network: None, ids })
+}
+
+fn make_pair(ids: IdRange) -> Result<Pair, Failure> {
     // The child keeps the namespaces alive until they are opened and mapped: it ends when the pipe
     // does.
     let (end, begin) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).at(Step::Other)?;
@@ -116,9 +137,14 @@ fn hold(end: &OwnedFd) -> ! {
 }
 
 fn open(pid: u32, ids: IdRange) -> Result<Pair, Failure> {
-    let folder = format!("/proc/{pid}");
+    let user = map_and_open(pid, ids)?;
+    Ok(Pair { user, network: Some(open_namespace(pid, "net")?), ids })
+}
+
+/// Maps the ids of a child's user namespace and opens it.
+fn map_and_open(pid: u32, ids: IdRange) -> Result<OwnedFd, Failure> {
     let write = |name: &str, text: String| {
-        fs::write(format!("{folder}/{name}"), text)
+        fs::write(format!("/proc/{pid}/{name}"), text)
             .map_err(|error| failure(Step::IdMap, &error, name))
     };
     let IdRange { first, count } = ids;
@@ -131,6 +157,9 @@ fn open(pid: u32, ids: IdRange) -> Result<Pair, Failure> {
     };
     write("uid_map", format!("0 {first} {count}"))?;
     write("gid_map", format!("0 {group} {count}"))?;
-    let open = |name: &str| fs::File::open(format!("{folder}/ns/{name}")).at(Step::Namespaces);
-    Ok(Pair { user: open("user")?.into(), network: open("net")?.into(), ids })
+    open_namespace(pid, "user")
+}
+
+fn open_namespace(pid: u32, name: &str) -> Result<OwnedFd, Failure> {
+    Ok(fs::File::open(format!("/proc/{pid}/ns/{name}")).at(Step::Namespaces)?.into())
 }

@@ -1,8 +1,8 @@
 //! The launcher's loop.
 //!
 //! Invariant: the launcher alone collects its children. An init is in the table from before its status
-//! can be collected until it is; helpers are collected by the code that starts them, before control
-//! returns here.
+//! can be collected until it is. Others have done their part before control returns here, and are
+//! collected with the inits that ended.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,6 @@ use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
-use sandboxd_linux::clone::Stack;
 use sandboxd_linux::memory::Region;
 use sandboxd_linux::process::{Ended, close_from, collect_any};
 use sandboxd_linux::protocol::{FromLauncher, IdRange, Launch, MAX_PACKET, Step};
@@ -22,6 +21,7 @@ use sandboxd_linux::title::Title;
 
 use super::Options;
 use super::cleanup::clear_up;
+use super::crew::Crew;
 use super::ids::Ids;
 use super::launch::{Workshop, end};
 use super::namespaces::Pool;
@@ -32,9 +32,6 @@ use crate::serve::Scores;
 /// Signals that are read instead of acted on. The first two end the launcher in order.
 const SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD];
 
-/// Room for the frames of a launch helper and of init, which goes on on the same stack.
-const STACK_BYTES: usize = 256 * 1024;
-
 /// Why the launcher ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
@@ -43,6 +40,10 @@ enum End {
     /// A signal asked for it. The agent lives, and goes on with another launcher.
     Asked,
 }
+
+/// Orders that ends may have to wait for. Whoever waits for an order waits longer, and looking for
+/// ends takes the longer the more children there are.
+const ORDERS_BEFORE_ENDS: u32 = 16;
 
 /// An init that runs.
 #[derive(Debug)]
@@ -100,7 +101,7 @@ impl Launcher {
             socket,
             pool: Pool::new(Ids::new(options.ids), options.pool),
             workshop: Workshop {
-                stack: Stack::new(STACK_BYTES)?,
+                crew: Crew::new()?,
                 filter: Filter::new(),
                 title: Title::find()?,
                 scores,
@@ -122,6 +123,7 @@ impl Launcher {
 
     fn serve_orders(&mut self, signals: &OwnedFd) -> io::Result<End> {
         let mut buffer = Region::new(MAX_PACKET)?;
+        let mut orders = 0;
         loop {
             let mut ready =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
@@ -138,10 +140,14 @@ impl Launcher {
                 Err(errno) => return Err(errno.into()),
             }
             let [order, signal] = ready.map(|ready| !ready.revents().is_empty());
-            if signal && self.handle_signals(signals)? {
-                return Ok(End::Asked);
+            if signal && (!order || orders >= ORDERS_BEFORE_ENDS) {
+                orders = 0;
+                if self.handle_signals(signals)? {
+                    return Ok(End::Asked);
+                }
             }
             if order {
+                orders += 1;
                 match seqpacket::receive(&self.socket, &mut buffer, Wait::Never) {
                     Ok(received) if received.length == 0 => return Ok(End::AgentIsGone),
                     Ok(received) => self.handle(&buffer, received)?,
@@ -158,6 +164,8 @@ impl Launcher {
         while let Some(signal) = signals::take(signals) {
             asked_to_end |= signal != libc::SIGCHLD;
         }
+        // By their pids, which is faster than to find them among all children.
+        self.workshop.crew.collect();
         while let Ok(Some(ended)) = collect_any() {
             self.ended(&ended)?;
         }
@@ -195,7 +203,7 @@ impl Launcher {
             let taken = io::Error::from_raw_os_error(libc::EEXIST);
             return Err(failure(Step::Other, &taken, "number"));
         }
-        let pair = self.pool.take()?;
+        let pair = self.pool.take(&mut self.workshop.crew)?;
         let ids = pair.ids;
         let launched = self.workshop.launch(launch, &mut received.descriptors, &pair);
         let pid = launched.inspect_err(|_| self.pool.give_back(ids))?;

@@ -1,10 +1,12 @@
 //! From a bare clone in new namespaces to the init of a sandbox that stands.
 //!
-//! Order matters here: the identity first, since every change of it undoes other settings; the mounts
-//! while we may still mount; the filter last, since it forbids most of what came before.
+//! Order matters here: the namespaces first, since everything else happens in them; then the identity,
+//! since every change of it undoes other settings; the mounts while we may still mount; the filter
+//! last, since it forbids most of what came before.
 
 mod devices;
 mod identity;
+mod namespaces;
 mod plan;
 mod privileges;
 mod proc;
@@ -41,6 +43,7 @@ fn set_up(plan: &Plan<'_>) -> Result<Descriptors, Failure> {
         open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
             .at(Step::Other)?,
     );
+    namespaces::leave(plan)?;
     identity::assume(plan)?;
     root::build(plan)?;
     identity::name_host(plan)?;

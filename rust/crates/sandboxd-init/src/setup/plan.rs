@@ -39,6 +39,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) control: BorrowedFd<'a>,
     pub(crate) filter: &'a Filter,
     pub(crate) scores: Scores,
+    /// Whether init makes its network namespace, rather than being born into one.
+    pub(crate) makes_network: bool,
     /// Where the launcher's command line is, which names paths of the host.
     pub(crate) title: Title,
 }

@@ -58,7 +58,7 @@ fn ids_run_out_and_come_back() {
 }
 
 #[test]
-fn a_packet_that_is_no_order_ends_the_launcher_and_it_still_clears_up() {
+fn a_packet_that_is_no_order_ends_the_launcher_and_the_agent_keeps_its_own() {
     if !is_root() {
         return;
     }
@@ -69,8 +69,30 @@ fn a_packet_that_is_no_order_ends_the_launcher_and_it_still_clears_up() {
     eventually("init is gone", || !std::path::Path::new(&process).exists());
     let mut host = host;
     assert!(!host.launcher.process.wait().unwrap().success());
-    assert!(!host.folder().exists());
-    assert!(host.cgroups.trees().iter().all(|tree| !tree.exists()));
+    assert!(host.folder().exists());
+    let trees = host.cgroups.trees();
+    assert!(trees.iter().all(|tree| tree.exists()));
+    host.cgroups.remove().unwrap();
+}
+
+#[test]
+fn sandboxes_of_a_burst_have_a_network_of_their_own_too() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(1);
+    let sandboxes: Vec<_> = (0..3).map(|_| host.launch(&Order::default())).collect();
+    let networks: std::collections::HashSet<_> = sandboxes
+        .iter()
+        .map(|sandbox| {
+            let line = "cat /proc/net/dev | grep -c :; cat /proc/net/fib_trie | grep -c 127.0.0.1";
+            assert_eq!(sandbox.sh(line).stdout, "1\n2\n");
+            fs::read_link(format!("/proc/{}/ns/net", sandbox.pid)).unwrap()
+        })
+        .collect();
+    assert_eq!(networks.len(), 3);
+    sandboxes.into_iter().for_each(|sandbox| host.end(sandbox));
+    host.vanish();
 }
 
 #[test]
