@@ -8,6 +8,7 @@ use std::time::Duration;
 use sandboxd_linux::cgroup::Cgroups;
 use sandboxd_linux::launcher::{IdSlots, LauncherConfig};
 use sandboxd_proto::{CallError, ErrorCode};
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 
@@ -32,6 +33,10 @@ const ID_BLOCKS: u32 = 14;
 
 /// Pairs of user and network namespaces that the launcher keeps ready.
 const NAMESPACE_POOL: u32 = 32;
+
+/// Sandboxes that are made at the same time, for each CPU. More would only be in each other's way, and
+/// hold descriptors that those that stand may need; fewer would leave the machine idle.
+const LAUNCHES_PER_CPU: usize = 16;
 
 /// How long the end of all sandboxes may take.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,6 +71,8 @@ pub(crate) struct Agent {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) launcher: Launcher,
+    /// One permit for each sandbox that may be made at the same time.
+    pub(crate) launches: Semaphore,
     pub(crate) cgroups: Cgroups,
     pub(crate) templates: Templates,
     pub(crate) capabilities: Capabilities,
@@ -96,12 +103,14 @@ impl Agent {
         };
         let launcher = Launcher::start(launcher)
             .map_err(|source| StartError::Launcher { program: init, source })?;
+        let cpus = Cpus::of_this_process();
         let host = Arc::new(Host {
             launcher,
+            launches: Semaphore::new(cpus.seen(None) * LAUNCHES_PER_CPU),
             cgroups,
             templates,
             capabilities,
-            cpus: Cpus::of_this_process(),
+            cpus,
             table: Mutex::new(SandboxTable::new(MAX_SANDBOXES as usize)),
             next_number: AtomicU32::new(0),
             keepers: Mutex::new(Some(watch::Sender::new(()))),

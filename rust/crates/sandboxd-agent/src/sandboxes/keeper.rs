@@ -12,6 +12,7 @@ use sandboxd_linux::cgroup::{self, SandboxCgroup};
 use sandboxd_linux::protocol::{FromInit, FromLauncher, IdRange, Launch};
 use sandboxd_linux::{pidfd, seqpacket};
 use sandboxd_proto::{CallError, ErrorCode};
+use tokio::sync::SemaphorePermit;
 
 use super::enclosure::Enclosure;
 use super::failures::{ended_early, launch_failed};
@@ -50,15 +51,25 @@ const KILL: i32 = 9;
 /// Keeps `sandbox` until nothing is left of it.
 pub(crate) async fn keep(sandbox: Arc<Sandbox>, host: Arc<Host>) {
     let mut kept = Kept::new(Arc::clone(&sandbox), Arc::clone(&host));
-    let error = match kept.launch().await {
-        Ok(()) => kept.watch().await,
-        Err(error) => error,
+    let error = match turn(&sandbox, &host).await {
+        Some(turn) => kept.make(turn).await,
+        None => sandbox.lost_error("unknown"),
     };
     sandbox.end(error);
     bury(&sandbox, &host);
     kept.kill().await;
     sandbox.set_gone();
     kept.remove_groups().await;
+}
+
+/// Waits until it may be made: in a burst, those that were claimed first come first. `None` if it was
+/// ended meanwhile.
+async fn turn<'a>(sandbox: &Sandbox, host: &'a Host) -> Option<SemaphorePermit<'a>> {
+    tokio::select! {
+        biased;
+        () = sandbox.ending.notified() => None,
+        turn = host.launches.acquire() => turn.ok(),
+    }
 }
 
 /// Turns the sandbox into its epitaph in the table.
@@ -98,6 +109,14 @@ impl Kept {
             process: None,
             root: None,
             leaves: LeafPool::default(),
+        }
+    }
+
+    /// Makes the sandbox and serves it until its end. Returns why it ended.
+    async fn make(&mut self, turn: SemaphorePermit<'_>) -> CallError {
+        match self.launch().await {
+            Ok(()) => self.watch(turn).await,
+            Err(error) => error,
         }
     }
 
@@ -144,14 +163,15 @@ impl Kept {
         Ok(())
     }
 
-    /// Makes the sandbox ready and serves it until its end. Returns why it ended.
-    async fn watch(&mut self) -> CallError {
+    /// Makes the sandbox ready, which ends its turn, and serves it until its end. Returns why it ended.
+    async fn watch(&mut self, turn: SemaphorePermit<'_>) -> CallError {
         let sandbox = Arc::clone(&self.sandbox);
         let (Some(init), Some(mut order)) = (self.init.clone(), self.order.take()) else {
             return sandbox.lost_error("never_launched");
         };
         let mut ending = std::pin::pin!(sandbox.ending.notified());
         let mut late = std::pin::pin!(tokio::time::sleep(LAUNCH_TIMEOUT));
+        let mut turn = Some(turn);
         let mut starting = true;
         // Init has closed its end of the socket.
         let mut silent = false;
@@ -194,8 +214,12 @@ impl Kept {
             }
             if starting {
                 starting = !self.open();
+                if !starting {
+                    turn = None;
+                }
             }
         };
+        drop(turn);
         self.order = Some(order);
         error
     }

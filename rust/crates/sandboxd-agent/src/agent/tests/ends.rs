@@ -202,3 +202,32 @@ fn kill_launcher_of(sandbox: &v1::Sandbox) {
     let launcher = sandboxd_linux::pidfd::open(parent).unwrap();
     sandboxd_linux::pidfd::send_signal(&launcher, 9).unwrap();
 }
+
+#[tokio::test]
+#[ignore = "needs root and a built sandboxd-init"]
+async fn l1_a_burst_is_served_in_turns_and_whoever_waits_for_a_turn_can_be_released() {
+    let live = Live::start();
+    let claims: Vec<_> = (0..400)
+        .map(|number| {
+            let agent = live.agent.clone();
+            let request = v1::SandboxesClaimRequest {
+                sandbox_id: format!("s{number}"),
+                template: "host".to_owned(),
+                ..Default::default()
+            };
+            tokio::spawn(async move { agent.sandboxes_claim(request).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let release = v1::SandboxesReleaseRequest { sandbox_id: "s399".to_owned() };
+    let patience = Duration::from_secs(1);
+    let released = tokio::time::timeout(patience, live.agent.sandboxes_release(release)).await;
+    assert!(released.unwrap().unwrap().released);
+    for (number, claim) in claims.into_iter().enumerate() {
+        match claim.await.unwrap() {
+            Ok(_) => assert_ne!(number, 399),
+            Err(error) => assert_eq!((number, error.code), (399, ErrorCode::SandboxClosed)),
+        }
+    }
+    live.end().await;
+}
