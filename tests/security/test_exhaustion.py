@@ -57,6 +57,26 @@ async def test_m4_a_storm_inside_stops_neither_the_agent_nor_a_neighbour(what: s
             assert again.stdout == "on\n"
 
 
+async def test_nobody_inside_gets_more_than_a_thousand_processes_whatever_counts_them() -> None:
+    """By the cgroup's limit, or by a resource limit where no cgroup can be written."""
+    program = (
+        "import os, signal\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "made = 0\n"
+        "try:\n"
+        "    for made in range(1500):\n"
+        "        if os.fork() == 0:\n"
+        "            signal.pause()\n"
+        "except BlockingIOError:\n"
+        "    pass\n"
+        "print(made, flush=True)\n"
+        "os.killpg(0, signal.SIGKILL)\n"
+    )
+    async with AsyncSandbox() as sandbox:
+        result = await sandbox.run(["python3", "-c", program], timeout=30)
+    assert 900 < int(result.stdout) < 1_100
+
+
 async def test_killing_everything_inside_ends_no_sandbox_and_hides_no_process(
     setup: LocalSetup,
 ) -> None:

@@ -59,6 +59,9 @@ pub struct Launch {
     pub disk_bytes: u64,
     /// CPUs that the sandbox may use; empty means all.
     pub cpus: Vec<u32>,
+    /// Processes and threads of each user inside, by `RLIMIT_NPROC`, where no cgroup counts them; 0
+    /// sets none.
+    pub processes: u32,
     pub hostname: OsString,
     pub cgroup_tasks: u32,
     pub cgroup_directory: bool,
@@ -315,6 +318,7 @@ impl Launch {
         for cpu in &self.cpus {
             out.word(*cpu);
         }
+        out.word(self.processes);
         out.bytes(self.hostname.as_encoded_bytes());
         out.word(self.cgroup_tasks);
         out.byte(self.cgroup_directory.into());
@@ -337,6 +341,7 @@ impl Launch {
             mount_point: input.path()?,
             disk_bytes: input.long()?,
             cpus: input.list(Reader::word)?,
+            processes: input.word()?,
             hostname: input.path()?.into(),
             cgroup_tasks: input.word()?,
             cgroup_directory: input.flag()?,

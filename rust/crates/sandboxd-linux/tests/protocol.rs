@@ -41,11 +41,11 @@ fn launches() -> impl Strategy<Value = Launch> {
                 layers: layers.into_iter().map(Into::into).collect(),
             }
         });
-    let numbers = (any::<u32>(), any::<u64>(), vec(any::<u32>(), 0..8), any::<u32>());
+    let numbers = (any::<u32>(), any::<u64>(), vec(any::<u32>(), 0..8), any::<u32>(), any::<u32>());
     let flags = (any::<bool>(), any::<bool>());
     (numbers, flags, vec(mount, 0..4), "/.{0,40}", ".{0,20}").prop_map(
         |(numbers, (hardened, cgroup_directory), root, mount_point, hostname)| {
-            let (number, disk_bytes, cpus, cgroup_tasks) = numbers;
+            let (number, disk_bytes, cpus, processes, cgroup_tasks) = numbers;
             Launch {
                 number,
                 hardened,
@@ -53,6 +53,7 @@ fn launches() -> impl Strategy<Value = Launch> {
                 mount_point: mount_point.into(),
                 disk_bytes,
                 cpus,
+                processes,
                 hostname: hostname.into(),
                 cgroup_tasks,
                 cgroup_directory,

@@ -149,6 +149,11 @@ impl Kept {
             mount_point: MOUNT_POINT.into(),
             disk_bytes: spec.limits.disk_bytes.unwrap_or(UNLIMITED_DISK),
             cpus: share.map_or_else(Vec::new, |count| self.host.cpus.take(count)),
+            // A fork bomb must not take the machine's processes, even where nothing counts them.
+            processes: match spec.limits.pids {
+                Some(_) => 0,
+                None => spec.template.defaults.pids.unwrap_or_default(),
+            },
             hostname: (&*self.sandbox.id).into(),
             cgroup_tasks: u32::try_from(join.tasks.len()).unwrap_or(u32::MAX),
             cgroup_directory: join.directory.is_some(),

@@ -68,6 +68,7 @@ impl Workshop {
             mount_point: c_path(&launch.mount_point)?,
             disk_bytes: launch.disk_bytes,
             cpus: &launch.cpus,
+            processes: launch.processes,
             host_name: launch.hostname.as_bytes(),
             control: inherited.control.as_fd(),
             filter: &self.filter,

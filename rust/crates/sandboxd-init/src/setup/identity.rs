@@ -44,11 +44,16 @@ pub(super) fn assume(plan: &Plan<'_>) -> Result<(), Failure> {
             .for_each(|cpu| cpus.set(cpu));
         sched_setaffinity(None, &cpus).at(Step::Other)?;
     }
-    limit_resources().at(Step::Other)
+    limit_resources(plan.processes).at(Step::Other)
 }
 
-/// No core dumps, and as many open files as we may grant.
-fn limit_resources() -> rustix::io::Result<()> {
+/// No core dumps, as many open files as we may grant, and no more processes than we were told.
+fn limit_resources(processes: u32) -> rustix::io::Result<()> {
+    if processes > 0 {
+        // Counted per user namespace (Linux 5.14), and only root of the host is exempt.
+        let most = Some(u64::from(processes));
+        setrlimit(Resource::Nproc, Rlimit { current: most, maximum: most })?;
+    }
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     let files = rustix::process::getrlimit(Resource::Nofile);
     let most = files.maximum.map_or(OPEN_FILES, |most| most.min(OPEN_FILES));

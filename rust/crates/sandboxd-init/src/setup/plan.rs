@@ -35,6 +35,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) mount_point: CString,
     pub(crate) disk_bytes: u64,
     pub(crate) cpus: &'a [u32],
+    /// Processes and threads of each user inside; 0 sets no limit.
+    pub(crate) processes: u32,
     pub(crate) host_name: &'a [u8],
     pub(crate) control: BorrowedFd<'a>,
     pub(crate) filter: &'a Filter,

@@ -154,6 +154,7 @@ impl Host {
             mount_point: self.folder.path().join("mnt"),
             disk_bytes: order.disk_bytes.unwrap_or(64 << 20),
             cpus: Vec::new(),
+            processes: 0,
             hostname: "box".into(),
             cgroup_tasks: join.tasks.len().try_into().unwrap(),
             cgroup_directory: join.directory.is_some(),
