@@ -91,14 +91,23 @@ deny: $(TOOLS)  ## check licences, sources and duplicates of the Rust dependenci
 	$(call say,Checking Rust dependencies: cargo-deny)
 	@scripts/deny
 
-test: build test-rust  ## run every test but the long ones
-	$(call say,Testing: pytest)
-	@$(BIN)/pytest
+test: build  ## run every test but the long ones
+	@# Both halves, whatever the first one says: one run tells all.
+	@status=0; \
+	$(MAKE) --no-print-directory test-rust || status=1; \
+	printf '\n==> Testing: pytest\n'; \
+	$(BIN)/pytest || status=1; \
+	exit $$status
 
 test-rust: $(TOOLS)  ## run the tests of the Rust crates
 	$(call say,Testing: the Rust crates (they are compiled first))
 	@# sandboxd-py holds conversions only, tested from Python; its test program would need libpython.
-	@$(CARGO) test --locked --quiet --workspace --exclude sandboxd-py
+	@$(CARGO) test --locked --quiet --no-fail-fast --workspace --exclude sandboxd-py
+	@# Those that make real sandboxes from the agent's parts, with an init that is built for them. One
+	@# at a time: each is an agent of its own, and they wait for things that take time.
+	@if [ "$$(id -u)" = 0 ]; then $(CARGO) build --locked --quiet -p sandboxd-init && \
+		cargo test --locked --quiet -p sandboxd-agent -- --ignored --test-threads 1; \
+	else echo "not run: the agent's tests that need root"; fi
 
 test-root: build  ## run the tests that need root, and fail where they would be skipped
 	@test "$$(id -u)" = 0 || { echo "make test-root needs root: sudo make test-root" >&2; exit 1; }
