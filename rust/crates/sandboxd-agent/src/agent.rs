@@ -155,6 +155,8 @@ impl Agent {
         {
             tracing::error!("some sandboxes do not end: the launcher ends them");
         }
+        // The launcher removes the groups at its end: none of them may be this process's own.
+        self.host.cgroups.leave();
         self.host.launcher.shut_down().await;
         if let Err(error) = self.host.cgroups.remove() {
             tracing::error!(%error, "cgroups are left behind");

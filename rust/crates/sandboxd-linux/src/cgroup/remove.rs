@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::driver::pids;
 use super::files::{Files, HostFiles};
-use super::v2::step_back;
+use super::v2::{ASIDE, step_back};
 use crate::pidfd;
 
 /// How long a killed process may take to leave its group: it has to give its memory back first.
@@ -58,6 +58,10 @@ pub fn remove_tree(tree: &Path) -> io::Result<()> {
 }
 
 fn kill_tree(group: &Path) {
+    // Agent and launcher end by themselves, and each may be the one who waits for the other.
+    if group.ends_with(ASIDE) {
+        return;
+    }
     for beneath in HostFiles.directories(group).unwrap_or_default() {
         kill_tree(&beneath);
     }

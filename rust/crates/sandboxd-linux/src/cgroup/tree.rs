@@ -12,7 +12,7 @@ use super::layout::Layout;
 use super::owner::Owner;
 use super::remove::remove_tree;
 use super::v1::V1;
-use super::v2::V2;
+use super::v2::{V2, step_back};
 use crate::pidfd;
 use crate::protocol::Containment;
 
@@ -100,6 +100,12 @@ impl Cgroups {
             }
         }
         Ok(group)
+    }
+
+    /// Moves this process out of the tree, where it may have a group of its own, so that others can
+    /// remove it.
+    pub fn leave(&self) {
+        self.trees().iter().for_each(|tree| step_back(&HostFiles, tree));
     }
 
     /// Removes the agent's tree with everything in it, killing what still runs. Waits a bounded time

@@ -14,6 +14,7 @@ use super::driver::{
 use super::files::Files;
 use super::layout::Layout;
 use super::remove::{remove_directories, undo};
+use super::v2::ASIDE;
 use crate::pidfd;
 use crate::protocol::Containment;
 
@@ -23,6 +24,16 @@ const FREEZE_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Passes over a leaf that keeps growing while it is killed. A frozen one needs one.
 const KILL_PASSES: u32 = 64;
+
+/// Weight of one ordinary task, and of a group until it is told otherwise.
+const TASK_SHARES: usize = 1_024;
+
+/// Busy tasks for each processor that all sandboxes together weigh as much as. Left alone, the tree
+/// would get the share of a single task on a busy machine, and every sandbox a fraction of that.
+const TREE_TASKS_PER_CPU: usize = 8;
+
+/// Sandboxes that the agent weighs as much as: it uses little, and has to answer at once.
+const AGENT_TASKS: usize = 64;
 
 /// The v1 hierarchies in which this process may make groups.
 #[derive(Debug)]
@@ -52,6 +63,9 @@ impl<F: Files> V1<F> {
         let cpu = make("cpu");
         let freezer = make("freezer");
         [&memory, &pids, &cpu, &freezer].iter().any(|tree| tree.is_some()).then_some(())?;
+        if let Some(tree) = &cpu {
+            share_processors(&files, tree);
+        }
         Some(Self { files, memory, pids, cpu, freezer })
     }
 
@@ -103,6 +117,24 @@ impl<F: Files> V1<F> {
             std::thread::sleep(Duration::from_micros(200));
         }
         Ok(())
+    }
+}
+
+/// Gives the tree the weight of the work in it, and the agent, in a group of its own, enough to
+/// answer whatever the sandboxes do. Best effort: without it everything works, only slower on a busy
+/// machine.
+fn share_processors(files: &impl Files, tree: &Path) {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let weigh = |group: &Path, tasks: usize| {
+        files.write(&group.join("cpu.shares"), &(TASK_SHARES * tasks).to_string())
+    };
+    let aside = tree.join(ASIDE);
+    let moved = weigh(tree, TREE_TASKS_PER_CPU * cpus)
+        .and_then(|()| files.create_directory(&aside))
+        .and_then(|()| weigh(&aside, AGENT_TASKS))
+        .and_then(|()| files.write(&aside.join("cgroup.procs"), "0"));
+    if moved.is_err() {
+        undo(files, &[aside]);
     }
 }
 

@@ -118,9 +118,9 @@ fn step_aside(files: &impl Files, tree: &Path) {
 }
 
 /// Name of the group that the agent steps aside into.
-const ASIDE: &str = "agent";
+pub(super) const ASIDE: &str = "agent";
 
-/// Undoes [`step_aside`] for this process, should it have been moved, so that `tree` can be removed.
+/// Moves this process back out of [`ASIDE`], should it have been moved, so that `tree` can be removed.
 /// Best effort.
 pub(super) fn step_back(files: &impl Files, tree: &Path) {
     let (Some(above), aside) = (tree.parent(), tree.join(ASIDE)) else { return };
