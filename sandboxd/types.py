@@ -71,10 +71,11 @@ class Limits:
     cpus: float | None = None
     """Cores, in thousandths: 0.5 is half of one."""
     disk: int | None = None
-    """Bytes that the sandbox may write anywhere, `/tmp` and `/dev/shm` included; also bounds the
-    number of files, one for each 4 KiB. Lives in memory, so it has to leave 16 MiB of `memory` (half
-    of a small one) free. `None`: the template's, but at most half of a `memory` given here; a larger
-    one without `memory` raises that."""
+    """Bytes that the sandbox may write anywhere, `/tmp` and `/dev/shm` included.
+
+    Also bounds the number of files, one for each 4 KiB. It lives in memory, so it has to leave
+    16 MiB of `memory` (half of a small one) free. `None`: the template's, but at most half of a
+    `memory` given here. A larger one without `memory` raises that."""
     output: int | None = None
     """Bytes of output, both streams together, at which an exec is ended as `output_limit`."""
 
