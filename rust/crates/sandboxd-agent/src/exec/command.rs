@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
+use super::environment::last_positions;
 use super::users::UserName;
 use crate::call::Answer;
 
@@ -151,16 +152,16 @@ impl Payload {
             }
         }
         let mut envc = 0;
+        let last = last_positions(command.env.iter().map(|variable| &*variable.name));
         for entry in environment.split_inclusive(|byte| *byte == 0) {
             let name = entry.split(|byte| *byte == b'=').next().unwrap_or_default();
-            if !command.env.iter().any(|variable| variable.name == name) {
+            if !last.contains_key(name) {
                 bytes.extend_from_slice(entry);
                 envc += 1;
             }
         }
         for (position, variable) in command.env.iter().enumerate() {
-            let later = &command.env[position + 1..];
-            if !later.iter().any(|other| other.name == variable.name) {
+            if last.get(&*variable.name) == Some(&position) {
                 string(&mut bytes, &[&variable.name, b"=", &variable.value]);
                 envc += 1;
             }
@@ -308,6 +309,17 @@ mod tests {
     }
 
     #[test]
+    fn very_many_variables_are_merged_in_no_time() {
+        let named = |number: u32| variable(&format!("V{number}"), "");
+        let env = (0..100_000).map(named).collect();
+        let command = v1::Command { env, ..argv(&[b"true"]) };
+        let given: Vec<u8> =
+            (1..=100_000).flat_map(|number| format!("V{number}=old\0").into_bytes()).collect();
+        let payload = Payload::new(&command, &given, b"/").unwrap();
+        assert_eq!(payload.envc, 100_001);
+    }
+
+    #[test]
     fn a_shell_line_becomes_arguments_of_sh() {
         let command = v1::Command { shell: Bytes::from_static(b"exit 3"), ..Default::default() };
         let payload = Payload::new(&command, b"", b"/tmp").unwrap();
@@ -331,6 +343,31 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn of_several_variables_of_one_name_the_last_stays_in_its_place(
+            given in prop::collection::btree_map("[A-F]", "[0-9]", 0..6),
+            own in prop::collection::vec(("[A-F]", "[0-9]"), 0..12),
+        ) {
+            let mut naive = b"true\0".to_vec();
+            for (name, value) in &given {
+                if !own.iter().any(|(other, _)| other == name) {
+                    naive.extend(format!("{name}={value}\0").into_bytes());
+                }
+            }
+            for (position, (name, value)) in own.iter().enumerate() {
+                if !own[position + 1..].iter().any(|(other, _)| other == name) {
+                    naive.extend(format!("{name}={value}\0").into_bytes());
+                }
+            }
+            naive.extend(b"/\0");
+            let environment: String =
+                given.iter().map(|(name, value)| format!("{name}={value}\0")).collect();
+            let env = own.iter().map(|(name, value)| variable(name, value)).collect();
+            let command = v1::Command { env, ..argv(&[b"true"]) };
+            let payload = Payload::new(&command, environment.as_bytes(), b"/").unwrap();
+            prop_assert_eq!(payload.bytes, naive);
+        }
+
         #[test]
         fn pieces_of_a_line_are_the_line(
             seed in prop::collection::vec(any::<u8>(), 1..40),
