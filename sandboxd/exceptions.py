@@ -4,7 +4,7 @@
   * InvalidArgumentError       the call is wrong; also a `ValueError`
   * UnknownTemplateError       no template has this name
   * UnsupportedError           the host cannot give what was asked for
-  * ResourceExhaustedError     a bounded table or queue of the agent is full
+  * ResourceExhaustedError     a table of the agent is full, or a file longer than `max_bytes`
   * SandboxNotFoundError       no sandbox has this id
   * SandboxClosedError         the sandbox was closed by its holder
   * SandboxLostError           the infrastructure ended it; files and processes are gone
@@ -117,7 +117,10 @@ class UnsupportedError(SandboxError):
 
 
 class ResourceExhaustedError(SandboxError):
-    """A bounded table or queue of the agent is full. Nothing ran."""
+    """A bound was met: a table or queue of the agent is full, or a file is longer than `max_bytes`.
+
+    Nothing ran or changed.
+    """
 
     code = "resource_exhausted"
 

@@ -17,12 +17,15 @@ from sandboxd._native import (
 from sandboxd.client import _validate
 from sandboxd.client._channel import Repair
 from sandboxd.client._results import file_entry
-from sandboxd.exceptions import from_native
+from sandboxd.exceptions import ResourceExhaustedError, from_native
 from sandboxd.types import WriteResult
 
 if TYPE_CHECKING:
     from sandboxd.client._binding import Binding
     from sandboxd.types import FileEntry
+
+DEFAULT_MAX_BYTES = 1 << 30
+"""Bytes that a read returns unless the caller says otherwise: more than any harmless file has."""
 
 _MAX = 2**63 - 1
 
@@ -43,13 +46,22 @@ class AsyncFiles:
         """Wrap a sandbox. Use `AsyncSandbox.files`, not this."""
         self._binding = binding
 
-    async def read(self, path: Path, *, offset: int = 0, length: int | None = None) -> bytes:
+    async def read(
+        self,
+        path: Path,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> bytes:
         """Read a regular file, or a part of it.
 
         Args:
             path: Where it is.
             offset: Bytes to skip. Beyond the end: the result is empty.
             length: Bytes to read at most. `None`: to the end.
+            max_bytes: Bytes that the result may have, 1 GiB unless you say otherwise: what runs in
+                the sandbox decides how long its files are, and a sparse one costs it nothing.
 
         Returns:
             The bytes; fewer than `length` where the file ends.
@@ -58,11 +70,13 @@ class AsyncFiles:
             SandboxFileNotFoundError: If nothing has this path.
             SandboxIsADirectoryError: If it is a directory.
             NotARegularFileError: If it is a pipe, a socket or a device.
+            ResourceExhaustedError: If there are more than `max_bytes` to read.
             FileError: If it cannot be read for another reason.
         """
         checked = _validate.path("path", path)
         start = _validate.count("offset", offset, 0, _MAX)
         rest = None if length is None else _validate.count("length", length, 0, _MAX)
+        room = _validate.count("max_bytes", max_bytes, 0, _MAX)
         await self._binding.ready()
         parts: list[bytes] = []
         repair = Repair(self._binding.channel, repeatable=True)
@@ -72,8 +86,11 @@ class AsyncFiles:
                 stream = self._binding.channel.transport.stream(request)
                 try:
                     while items := await stream.receive():
-                        parts += items
                         size = sum(map(len, items))
+                        room -= size
+                        if room < 0:
+                            raise _too_long(path, max_bytes)
+                        parts += items
                         start += size
                         rest = None if rest is None else rest - size
                         repair.succeeded()
@@ -84,20 +101,24 @@ class AsyncFiles:
             else:
                 return b"".join(parts)
 
-    async def read_text(self, path: Path, *, encoding: str = "utf-8") -> str:
+    async def read_text(
+        self, path: Path, *, encoding: str = "utf-8", max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> str:
         """Read a whole regular file as text; as `read`.
 
         Args:
             path: Where it is.
             encoding: How its bytes are to be understood. Invalid ones are replaced.
+            max_bytes: Bytes that the file may have.
 
         Returns:
             The text, line ends as they are.
 
         Raises:
             FileError: As `read`.
+            ResourceExhaustedError: As `read`.
         """
-        return (await self.read(path)).decode(encoding, "replace")
+        return (await self.read(path, max_bytes=max_bytes)).decode(encoding, "replace")
 
     async def write(
         self,
@@ -209,3 +230,10 @@ class AsyncFiles:
             _validate.mode(mode),
         )
         await self._binding.call(request)
+
+
+def _too_long(path: Path, max_bytes: int) -> ResourceExhaustedError:
+    return ResourceExhaustedError(
+        f"{path!r} has more than max_bytes={max_bytes} to read: read it in parts with offset and "
+        "length, or pass a larger max_bytes"
+    )

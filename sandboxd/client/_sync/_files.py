@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandboxd.client._blocking import drive
+from sandboxd.client._files import DEFAULT_MAX_BYTES
 
 if TYPE_CHECKING:
     from sandboxd.client._files import AsyncFiles, Path
@@ -24,13 +25,22 @@ class Files:
         """Wrap a sandbox. Use `Sandbox.files`, not this."""
         self._files = files
 
-    def read(self, path: Path, *, offset: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self,
+        path: Path,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> bytes:
         """Read a regular file, or a part of it.
 
         Args:
             path: Where it is.
             offset: Bytes to skip. Beyond the end: the result is empty.
             length: Bytes to read at most. `None`: to the end.
+            max_bytes: Bytes that the result may have, 1 GiB unless you say otherwise: what runs in
+                the sandbox decides how long its files are, and a sparse one costs it nothing.
 
         Returns:
             The bytes; fewer than `length` where the file ends.
@@ -39,24 +49,29 @@ class Files:
             SandboxFileNotFoundError: If nothing has this path.
             SandboxIsADirectoryError: If it is a directory.
             NotARegularFileError: If it is a pipe, a socket or a device.
+            ResourceExhaustedError: If there are more than `max_bytes` to read.
             FileError: If it cannot be read for another reason.
         """
-        return drive(self._files.read(path, offset=offset, length=length))
+        return drive(self._files.read(path, offset=offset, length=length, max_bytes=max_bytes))
 
-    def read_text(self, path: Path, *, encoding: str = "utf-8") -> str:
+    def read_text(
+        self, path: Path, *, encoding: str = "utf-8", max_bytes: int = DEFAULT_MAX_BYTES
+    ) -> str:
         """Read a whole regular file as text; as `read`.
 
         Args:
             path: Where it is.
             encoding: How its bytes are to be understood. Invalid ones are replaced.
+            max_bytes: Bytes that the file may have.
 
         Returns:
             The text, line ends as they are.
 
         Raises:
             FileError: As `read`.
+            ResourceExhaustedError: As `read`.
         """
-        return drive(self._files.read_text(path, encoding=encoding))
+        return drive(self._files.read_text(path, encoding=encoding, max_bytes=max_bytes))
 
     def write(
         self,
