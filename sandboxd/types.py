@@ -69,7 +69,7 @@ class Limits:
     pids: int | None = None
     """Processes and threads at one time."""
     cpus: float | None = None
-    """Cores, in thousandths: 0.5 is half of one."""
+    """Cores, in thousandths: 0.5 is half of one. At least 0.01."""
     disk: int | None = None
     """Bytes that the sandbox may write anywhere, `/tmp` and `/dev/shm` included.
 

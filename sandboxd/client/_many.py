@@ -38,7 +38,7 @@ async def run_many_async(
     run are ended, every sandbox is closed, and it is raised. The same when the call is cancelled.
 
     Args:
-        commands: Taken one by one, as places become free.
+        commands: A list, or anything that gives one by one; taken as places become free.
         concurrency: Sandboxes at one time, 1 to 4,096.
         template: What each sandbox is made from.
         limits: What each sandbox may use. `None`: the template's.
@@ -74,7 +74,7 @@ async def run_many_async(
                     max_output_bytes=max_output_bytes,
                 )
 
-    queue = iter(enumerate(commands))
+    queue = iter(enumerate(_validate.commands(commands)))
     workers = [asyncio.ensure_future(work(queue)) for _ in range(places)]
     try:
         await asyncio.gather(*workers)
@@ -104,7 +104,7 @@ def run_many(
     run are ended, every sandbox is closed, and it is raised. The same when the call is cancelled.
 
     Args:
-        commands: Taken one by one, as places become free.
+        commands: A list, or anything that gives one by one; taken as places become free.
         concurrency: Sandboxes at one time, 1 to 4,096.
         template: What each sandbox is made from.
         limits: What each sandbox may use. `None`: the template's.

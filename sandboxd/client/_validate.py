@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from sandboxd.exceptions import InvalidArgumentError
+from sandboxd.types import Limits
 
 if TYPE_CHECKING:
-    from sandboxd.types import Command, Limits
+    from sandboxd.types import Command
 
 ELEMENT_LIMIT = 131_071
 """Bytes of one argument or one `NAME=value`: Linux takes 32 pages with the final zero byte."""
@@ -34,6 +35,12 @@ OUTPUT_LIMIT = 256 * 1024 * 1024
 PATH_LIMIT = 4_095
 """Bytes of a path: Linux's, without the final zero byte."""
 
+LEAST_CPUS = 0.01
+"""Cores. The kernel gives no less than 1 ms in each 100 ms, and agents refuse less."""
+
+MOST_CPUS = 10_000
+"""Cores: more than any machine has, and agents refuse more."""
+
 _TIME_LIMIT = 100 * 365 * 86_400
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _SIGNALS = 64
@@ -49,7 +56,7 @@ def nanoseconds(name: str, value: object) -> int | None:
     if not 0 < value <= _TIME_LIMIT or math.isnan(value):
         raise InvalidArgumentError(
             f"{name} must be above 0 and at most {_TIME_LIMIT} seconds, not {_shown(value)}: "
-            "leave it out for no limit"
+            "leave it out for the default"
         )
     return max(1, round(value * 1e9))
 
@@ -92,6 +99,15 @@ def command(value: Command) -> bytes | list[bytes]:
             "use stdin or a file in the sandbox"
         )
     return argv
+
+
+def commands(value: Iterable[Command]) -> Iterable[Command]:
+    """Check that there are several commands; each is checked when its turn comes."""
+    # Text and mappings can be iterated, and would run each letter or key.
+    single = isinstance(value, (str, bytes, bytearray, memoryview, Mapping))
+    if single or not isinstance(value, Iterable):
+        raise InvalidArgumentError(f"commands must be a list of commands, not {_shown(value)}")
+    return value
 
 
 def environment(value: Mapping[str, str | bytes] | None) -> list[tuple[bytes, bytes]]:
@@ -192,13 +208,17 @@ def limits(
     """Check limits; the third is in thousandths of a core."""
     if value is None:
         return (None, None, None, None, None)
+    if not isinstance(value, Limits):
+        raise InvalidArgumentError(
+            f"limits must be a Limits, for example Limits(memory=2**29), not {_shown(value)}"
+        )
     cpus = value.cpus
     if cpus is not None:
         if isinstance(cpus, bool) or not isinstance(cpus, (int, float)):
             raise InvalidArgumentError(f"limits.cpus must be a number of cores, not {_shown(cpus)}")
-        if not 0.001 <= cpus <= 1_000_000:  # noqa: PLR2004  (a thousandth; more cores than any machine has)
+        if not LEAST_CPUS <= cpus <= MOST_CPUS:
             raise InvalidArgumentError(
-                f"limits.cpus must be from 0.001 to 1000000 cores, not {_shown(cpus)}"
+                f"limits.cpus must be from {LEAST_CPUS} to {MOST_CPUS} cores, not {_shown(cpus)}"
             )
     return (
         _optional("limits.memory", value.memory, 2**63 - 1),

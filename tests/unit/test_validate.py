@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandboxd import InvalidArgumentError, Limits
+from sandboxd import InvalidArgumentError, Limits, run_many
 from sandboxd.client import _validate
 
 ANYTHING = st.one_of(
@@ -183,6 +184,43 @@ def test_wrong_labels_are_refused(value: Any) -> None:
 
 def test_half_a_core_is_five_hundred_thousandths() -> None:
     assert _validate.limits(Limits(cpus=0.5)) == (None, None, 500, None, None)
+
+
+@pytest.mark.parametrize("value", [5, "512M", {"memory": 1}, (1, 2, None, 3, 4), True, []])
+def test_t18_what_is_no_limits_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="limits must be a Limits"):
+        _validate.limits(value)
+
+
+def test_the_least_and_most_cores_are_those_of_the_agent() -> None:
+    source = Path(__file__).parents[2] / "rust/crates/sandboxd-agent/src/sandboxes/limits.rs"
+    least = re.search(r"MIN_CPU_MILLIS: u32 = ([0-9_]+);", source.read_text())
+    most = re.search(r"MIN_CPU_MILLIS, ([0-9_]+)\)", source.read_text())
+    assert least is not None
+    assert most is not None
+    assert _validate.limits(Limits(cpus=_validate.LEAST_CPUS))[2] == int(least[1])
+    assert _validate.limits(Limits(cpus=_validate.MOST_CPUS))[2] == int(most[1])
+
+
+@pytest.mark.parametrize("value", [0.001, 0.0099, 10_001])
+def test_fewer_or_more_cores_than_the_agent_takes_are_refused_with_the_range(value: float) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"limits\.cpus must be from 0\.01 to 10000"):
+        _validate.limits(Limits(cpus=value))
+
+
+@pytest.mark.parametrize("value", ["true", b"true", None, 5, {"true": 1}])
+def test_t18_what_is_no_list_of_commands_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidArgumentError, match="commands must be a list of commands"):
+        run_many(value)
+
+
+def test_commands_may_come_one_by_one() -> None:
+    assert list(_validate.commands(each for each in ("a", "b"))) == ["a", "b"]
+
+
+def test_a_wrong_lifetime_does_not_promise_that_leaving_it_out_means_no_limit() -> None:
+    with pytest.raises(InvalidArgumentError, match="leave it out for the default"):
+        _validate.nanoseconds("ttl", 0)
 
 
 @pytest.mark.parametrize(
