@@ -175,7 +175,8 @@ pub enum ToInit {
         exec: u32,
         signal: i32,
     },
-    /// To every process beneath the subreaper of an exec. SIGKILL is repeated until none is left.
+    /// To every process beneath the subreaper of an exec. SIGKILL is repeated until none is left. Of an
+    /// exec that a cgroup contains: to whoever traces its main process.
     SignalAll {
         exec: u32,
         signal: i32,

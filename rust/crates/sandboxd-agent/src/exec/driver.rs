@@ -13,7 +13,6 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use sandboxd_linux::cgroup::Hits;
 use sandboxd_linux::protocol::ToInit;
 use sandboxd_proto::v1;
 use tokio::io::unix::AsyncFd;
@@ -23,7 +22,7 @@ use super::cause::EndedBy;
 use super::entry::{Exec, ExecState, Exited, Report};
 use super::finish::{self, Measured, Operands};
 use crate::lock::lock;
-use crate::sandboxes::{Enclosure, Sandbox};
+use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 use crate::watch;
 
 /// Bytes asked of a pipe at once: what it usually holds.
@@ -35,6 +34,10 @@ const READS_PER_TURN: usize = 16;
 /// How long killed processes may take to be gone: they have to give their memory back. Longer only
 /// in an uninterruptible wait, and then the sandbox is given up.
 pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(10);
+
+/// When init is asked to end whoever traces a killed main process, and again after that: long after
+/// every ordinary end.
+const TRACER_LOOK: Duration = Duration::from_millis(100);
 
 /// How often a killed leaf is looked at until it is empty.
 const LEAF_LOOK: Duration = Duration::from_micros(500);
@@ -57,10 +60,10 @@ pub(crate) struct Driver {
     pub(crate) started: Instant,
     pub(crate) timeout: Option<Duration>,
     pub(crate) output_limit: Option<u64>,
-    /// How often limits had been met when it started.
-    pub(crate) hits: Hits,
-    /// Other execs ran beside it.
-    pub(crate) overlapped: bool,
+    /// What was known of the sandbox when it started.
+    pub(crate) before: Baseline,
+    /// How many execs the sandbox had started before it.
+    pub(crate) earlier_starts: u64,
     pub(crate) operands: Operands,
 }
 
@@ -106,6 +109,8 @@ impl Driver {
                     if !self.wait_until_empty().await {
                         self.sandbox.give_up(UNKILLABLE);
                     }
+                    // It may have met the limit again until then.
+                    self.enclosure.settle_hits();
                 }
                 finish::conclude(&self.sandbox, &self.exec, Ok(end));
             }
@@ -120,8 +125,14 @@ impl Driver {
     /// Kills everything and waits until it is gone.
     async fn end(&mut self) -> Event {
         self.kill();
-        let patience = Box::pin(tokio::time::sleep(KILL_PATIENCE));
-        let event = self.next_event(Some(patience), false).await;
+        let until = Instant::now() + KILL_PATIENCE;
+        let event = loop {
+            let look = Box::pin(tokio::time::sleep(TRACER_LOOK));
+            match self.next_event(Some(look), false).await {
+                Event::Deadline if Instant::now() < until => self.signal_all(KILL),
+                event => break event,
+            }
+        };
         match event {
             Event::Report(_) if self.wait_until_empty().await => event,
             Event::Lost => event,
@@ -140,12 +151,14 @@ impl Driver {
                     tracing::warn!(sandbox_id = %self.sandbox.id, %error, "cannot kill a leaf");
                 }
             }
-            None => {
-                let order = ToInit::SignalAll { exec: self.exec.number, signal: KILL };
-                // An init that is gone has taken everything with it.
-                let _ = self.enclosure.init.send(&order.encode(), &[]);
-            }
+            None => self.signal_all(KILL),
         }
+    }
+
+    fn signal_all(&self, signal: i32) {
+        let order = ToInit::SignalAll { exec: self.exec.number, signal };
+        // An init that is gone has taken everything with it.
+        let _ = self.enclosure.init.send(&order.encode(), &[]);
     }
 
     /// Waits until no process of a killed exec is left.
@@ -323,8 +336,9 @@ impl Driver {
         let measured = Measured {
             ended_by,
             duration: self.started.elapsed(),
-            hits: self.hits,
-            overlapped: self.overlapped,
+            before: self.before,
+            earlier_starts: self.earlier_starts,
+            shell_line: self.operands.is_shell_line(),
         };
         finish::measure(&self.sandbox, &self.enclosure, &self.exec, exited, &measured)
     }

@@ -76,6 +76,24 @@ impl Entry {
     }
 }
 
+/// Kills the process that traces `pid`, a child of ours that was not collected yet.
+pub(super) fn kill_tracer(pid: u32) {
+    let Ok(status) = fs::read(format!("/proc/{pid}/status")) else { return };
+    let Some(tracer) = parse_tracer(&status) else { return };
+    // The tracer is listed as itself, in this very moment; a stranger who got its pid meanwhile would
+    // have to be in this sandbox too.
+    if let Ok(tracer) = pidfd::open(tracer) {
+        let _ = pidfd::send_signal(&tracer, libc::SIGKILL);
+    }
+}
+
+fn parse_tracer(status: &[u8]) -> Option<u32> {
+    let mut lines = status.split(|byte| *byte == b'\n');
+    let value = lines.find_map(|line| line.strip_prefix(b"TracerPid:"))?;
+    let tracer = std::str::from_utf8(value).ok()?.trim().parse().ok()?;
+    (tracer > 0).then_some(tracer)
+}
+
 fn send(entry: &Entry, signal: i32) {
     let Ok(process) = pidfd::open(entry.pid) else { return };
     let same = read(entry.pid).is_some_and(|now| now.is(entry));
@@ -145,6 +163,13 @@ mod tests {
         let mut pids: Vec<u32> = entries.iter().map(|entry| entry.pid).collect();
         pids.sort_unstable();
         pids
+    }
+
+    #[test]
+    fn a_tracer_is_found_where_there_is_one() {
+        assert_eq!(parse_tracer(b"Name:\tTracerPid:\t9\nTracerPid:\t42\nUid:\t0\n"), Some(42));
+        assert_eq!(parse_tracer(b"Name:\tx\nTracerPid:\t0\n"), None);
+        assert_eq!(parse_tracer(b""), None);
     }
 
     #[test]

@@ -86,11 +86,17 @@ impl Reaper {
     }
 
     /// Signals every process of an exec that a warden contains. SIGKILL is for [`Self::kill`] to
-    /// deliver.
+    /// deliver. Of one that a cgroup contains, the agent has killed everything already: what is left to
+    /// do is to end whoever traces its main process, because only a tracer can keep a dead child from
+    /// its parent.
     pub(super) fn signal_all(&mut self, exec: u32, signal: i32) {
         let running = self.running.iter_mut().find(|running| running.exec == exec);
-        let Some(Running { pid, process: Process::Warden { doomed, .. }, .. }) = running else {
-            return;
+        let (pid, doomed) = match running {
+            Some(Running { pid, process: Process::Warden { doomed, .. }, .. }) => (pid, doomed),
+            Some(Running { pid, process: Process::Main { .. }, .. }) if signal == libc::SIGKILL => {
+                return descendants::kill_tracer(*pid);
+            }
+            _ => return,
         };
         if signal == libc::SIGKILL {
             *doomed = true;

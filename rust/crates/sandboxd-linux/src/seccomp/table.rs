@@ -42,7 +42,17 @@ const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541c];
 /// debuggers turn off), and the question what it is.
 const PERSONALITIES: &[u32] = &[0, 8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
 
-const ARGUMENTS: [(i64, Rule); 4] = [
+/// Init's pid. Root inside has the same ids as init, for which the kernel asks no capability to change
+/// another process's limits: without descriptors init could serve nobody.
+const INIT: &[u32] = &[1];
+
+/// `F_SETLEASE`. The kernel lets whoever executes a leased file wait for up to 45 s, and init executes
+/// programs inside a vfork.
+const LEASE: &[u32] = &[1024];
+
+const ARGUMENTS: [(i64, Rule); 6] = [
+    (libc::SYS_prlimit64, Rule::DenyIfEqual { argument: 0, values: INIT }),
+    (libc::SYS_fcntl, Rule::DenyIfEqual { argument: 1, values: LEASE }),
     (libc::SYS_socket, Rule::DenyIfEqual { argument: 0, values: SOCKET_FAMILIES }),
     (libc::SYS_ioctl, Rule::DenyIfEqual { argument: 1, values: TERMINAL_INPUT }),
     (libc::SYS_unshare, Rule::DenyIfAnyBit { argument: 0, bits: NAMESPACES }),
