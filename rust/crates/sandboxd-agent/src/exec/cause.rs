@@ -47,12 +47,51 @@ pub(crate) struct Facts {
     pub(crate) duration: Duration,
     /// Both streams together.
     pub(crate) output: u64,
-    /// The kernel killed a process for memory during this exec.
+    /// It met the memory limit.
     pub(crate) memory: Option<Hit>,
-    /// The kernel refused a process during this exec.
+    /// It met the limit on processes.
     pub(crate) pids: Option<Hit>,
-    /// No block was free at the end of this exec.
+    /// It met the disk limit.
     pub(crate) disk: Option<Hit>,
+}
+
+/// An exec that may have met the limits that were met while it ran.
+///
+/// The kernel counts for the whole sandbox, and so does the writable layer. What others may have
+/// done is this exec's only if it ended as one does that met the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Suspect {
+    pub(crate) exit: Exit,
+    /// It is a shell line, so that 137 is what the shell made of SIGKILL.
+    pub(crate) shell_line: bool,
+    /// No other program ran in the sandbox at any time while it did.
+    pub(crate) alone: bool,
+}
+
+impl Suspect {
+    /// Whether it met the memory limit, when the kernel killed a process.
+    pub(crate) fn met_memory_limit(self) -> bool {
+        let killed = match self.exit {
+            Exit::Signal(signal) => signal == 9,
+            Exit::Code(code) => self.shell_line && code == 137,
+        };
+        self.alone || killed
+    }
+
+    /// Whether it met the limit on processes, when the kernel refused one.
+    pub(crate) fn met_pids_limit(self) -> bool {
+        self.alone || !self.is_content()
+    }
+
+    /// Whether it met the disk limit, when there is no room at its end. One that began without room
+    /// fails for reasons of its own as likely.
+    pub(crate) fn met_disk_limit(self, had_room: bool) -> bool {
+        had_room && !self.is_content()
+    }
+
+    fn is_content(self) -> bool {
+        self.exit == Exit::Code(0)
+    }
 }
 
 /// The cause, with the limit if it is one.
@@ -128,6 +167,47 @@ mod tests {
         assert_eq!(cause(&facts), (Cause::Canceled, None));
         let facts = Facts { ended_by: Some(EndedBy::OutputLimit(5)), ..FACTS };
         assert_eq!(cause(&facts), (Cause::OutputLimit, Some(Hit { limit: 5, peak: 7 })));
+    }
+
+    const KILLED: Exit = Exit::Signal(9);
+
+    fn suspect(exit: Exit, shell_line: bool, alone: bool) -> Suspect {
+        Suspect { exit, shell_line, alone }
+    }
+
+    #[test]
+    fn what_is_met_while_an_exec_is_alone_is_its_doing_however_it_ends() {
+        for exit in [Exit::Code(0), Exit::Code(1), Exit::Signal(11), KILLED] {
+            assert!(suspect(exit, false, true).met_memory_limit());
+            assert!(suspect(exit, false, true).met_pids_limit());
+        }
+    }
+
+    #[test]
+    fn an_exec_that_was_not_alone_met_the_memory_limit_only_if_it_was_killed() {
+        assert!(suspect(KILLED, false, false).met_memory_limit());
+        assert!(suspect(Exit::Code(137), true, false).met_memory_limit());
+        assert!(!suspect(Exit::Code(137), false, false).met_memory_limit());
+        for exit in [Exit::Code(0), Exit::Code(1), Exit::Signal(11)] {
+            assert!(!suspect(exit, true, false).met_memory_limit(), "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn an_exec_that_was_not_alone_met_the_limit_on_processes_only_if_it_failed() {
+        assert!(!suspect(Exit::Code(0), true, false).met_pids_limit());
+        for exit in [Exit::Code(1), Exit::Signal(11)] {
+            assert!(suspect(exit, true, false).met_pids_limit(), "{exit:?}");
+        }
+    }
+
+    #[test]
+    fn an_exec_met_the_disk_limit_only_if_it_had_room_and_failed() {
+        for alone in [true, false] {
+            assert!(suspect(Exit::Code(1), false, alone).met_disk_limit(true));
+            assert!(!suspect(Exit::Code(1), false, alone).met_disk_limit(false));
+            assert!(!suspect(Exit::Code(0), false, alone).met_disk_limit(true));
+        }
     }
 
     #[test]

@@ -5,41 +5,46 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use sandboxd_linux::cgroup::Hits;
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
-use super::cause::{EndedBy, Exit, Facts, Hit, cause};
+use super::cause::{EndedBy, Exit, Facts, Hit, Suspect, cause};
 use super::command::SHELL;
 use super::entry::{Exec, Exited};
 use crate::lock::lock;
-use crate::sandboxes::{Enclosure, Sandbox};
+use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 
 /// What the driver measured around an exec.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) duration: Duration,
-    /// How often limits had been met at the start.
-    pub(crate) hits: Hits,
-    /// Other execs ran beside it when it started.
-    pub(crate) overlapped: bool,
+    /// What was known of the sandbox at the start.
+    pub(crate) before: Baseline,
+    /// How many execs the sandbox had started before it.
+    pub(crate) earlier_starts: u64,
+    pub(crate) shell_line: bool,
 }
 
 /// What a command names that may be missing.
 #[derive(Debug)]
 pub(crate) struct Operands {
-    program: Bytes,
+    /// `None` for a shell line.
+    program: Option<Bytes>,
     directory: Bytes,
 }
 
 impl Operands {
     pub(crate) fn new(command: &v1::Command) -> Self {
-        let shell = || Bytes::from_static(SHELL);
-        Self {
-            program: command.argv.first().cloned().unwrap_or_else(shell),
-            directory: command.cwd.clone(),
-        }
+        Self { program: command.argv.first().cloned(), directory: command.cwd.clone() }
+    }
+
+    pub(crate) fn is_shell_line(&self) -> bool {
+        self.program.is_none()
+    }
+
+    fn program(&self) -> &[u8] {
+        self.program.as_deref().unwrap_or(SHELL)
     }
 }
 
@@ -94,20 +99,22 @@ pub(crate) fn measure(
     let exit = Exit::from_wait_status(exited.status);
     let (stdout_total_bytes, stderr_total_bytes) = lock(&exec.state).totals();
     let limits = &sandbox.spec.limits;
-    let grown = enclosure.hits_since(&measured.hits);
-    let alone = !measured.overlapped && sandbox.execs().running() <= 1;
-    let clean = exit == Exit::Code(0);
-    // The kernel counts for the whole sandbox. With several execs at once, growth is this one's only
-    // if it ended as one does that met the limit; 137 is what shells make of SIGKILL.
-    let killed = matches!(exit, Exit::Signal(9) | Exit::Code(137));
+    let before = &measured.before;
+    let grown = enclosure.hits_since(before);
+    // Its own start is the only one since. Background children of an exec that ended shortly before
+    // it began may have become known only now.
+    let alone = before.alone
+        && sandbox.execs().starts() == measured.earlier_starts + 1
+        && !enclosure.leaves.any_lingering();
+    let suspect = Suspect { exit, shell_line: measured.shell_line, alone };
     let hit = |limit: Option<u64>, peak: Option<u64>| {
         limit.map(|limit| Hit { limit, peak: peak.unwrap_or(limit).min(limit) })
     };
-    let memory = (grown.oom_kills > 0 && (alone || killed))
+    let memory = (grown.oom_kills > 0 && suspect.met_memory_limit())
         .then(|| hit(limits.memory_bytes, enclosure.memory_peak()));
-    let pids = (grown.pids_refusals > 0 && (alone || !clean))
+    let pids = (grown.pids_refusals > 0 && suspect.met_pids_limit())
         .then(|| hit(limits.pids.map(u64::from), None));
-    let disk = (!clean).then(|| enclosure.full_disk()).flatten();
+    let disk = suspect.met_disk_limit(before.had_room).then(|| enclosure.full_disk());
     let facts = Facts {
         exit,
         ended_by: measured.ended_by,
@@ -115,7 +122,7 @@ pub(crate) fn measure(
         output: stdout_total_bytes + stderr_total_bytes,
         memory: memory.flatten(),
         pids: pids.flatten(),
-        disk: disk.filter(|_| limits.disk_bytes.is_some()),
+        disk: disk.flatten(),
     };
     let (cause, hit) = cause(&facts);
     let (exit_code, signal) = match exit {
@@ -167,7 +174,7 @@ fn start_error(sandbox: &Sandbox, failure: &Failure, operands: &Operands) -> Cal
             failed("directory", format!("cannot enter directory {directory}: {what}"))
         }
         Step::Program => {
-            failed("program", format!("cannot start {}: {what}", shown(&operands.program)))
+            failed("program", format!("cannot start {}: {what}", shown(operands.program())))
         }
         Step::Descriptor => failed("descriptor", format!("cannot set up a descriptor: {what}")),
         Step::Cgroup => failed("cgroup", format!("cannot enter the command's cgroup: {what}")),

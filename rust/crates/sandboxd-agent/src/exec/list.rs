@@ -94,6 +94,11 @@ impl Execs {
         lock(&self.inner).running.len()
     }
 
+    /// How many were ever entered: whoever finds it unchanged knows that no other began meanwhile.
+    pub(crate) fn starts(&self) -> u64 {
+        lock(&self.inner).table.starts()
+    }
+
     pub(crate) fn all(&self) -> Vec<Arc<Exec>> {
         lock(&self.inner).table.iter().map(|(_, exec)| Arc::clone(exec)).collect()
     }

@@ -74,6 +74,7 @@ pub(crate) fn start(
     };
     let number = sandbox.execs().next_number();
     let exec = Exec::new(exec_id.into(), number, unix_nanos(), outputs, stdin, now);
+    let earlier_starts = sandbox.execs().starts();
     let others = match sandbox.execs().start(fingerprint(command, mode), &exec)? {
         (Start::New, others) => others,
         (Start::Known(exec), _) => return Ok(Started::Known(exec)),
@@ -87,7 +88,7 @@ pub(crate) fn start(
             return Err(CallError::new(ErrorCode::ResourceExhausted, message));
         }
     };
-    let hits = enclosure.hits(others > 0);
+    let before = enclosure.baseline(others > 0);
     match order(sandbox, enclosure, &exec, command, mode) {
         Ok(pipes) => {
             let driver = Driver {
@@ -99,8 +100,8 @@ pub(crate) fn start(
                 started: now,
                 timeout: command::timeout(command),
                 output_limit: sandbox.spec.limits.output_bytes,
-                hits,
-                overlapped: others > 0,
+                before,
+                earlier_starts,
                 operands: Operands::new(command),
             };
             Ok(Started::New(exec, Box::new(driver)))

@@ -70,6 +70,7 @@ pub(crate) struct ExecTable<E> {
     finished_bytes: usize,
     forgotten: Forgotten,
     running_limit: usize,
+    starts: u64,
 }
 
 #[derive(Debug)]
@@ -88,6 +89,7 @@ impl<E: Clone> ExecTable<E> {
             finished_bytes: 0,
             forgotten: Forgotten::default(),
             running_limit,
+            starts: 0,
         }
     }
 
@@ -105,6 +107,7 @@ impl<E: Clone> ExecTable<E> {
             return Start::Full;
         }
         self.entries.insert(Arc::clone(id), (fingerprint, exec));
+        self.starts += 1;
         Start::New
     }
 
@@ -156,6 +159,11 @@ impl<E: Clone> ExecTable<E> {
         self.entries.len() - self.finished.len()
     }
 
+    /// How many execs were ever entered, those included that never ran.
+    pub(crate) fn starts(&self) -> u64 {
+        self.starts
+    }
+
     /// All that are known, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &E)> {
         self.entries.iter().map(|(id, (_, exec))| (&**id, exec))
@@ -191,6 +199,19 @@ mod tests {
         table.start(&id("a"), 1, ());
         table.withdraw("a");
         assert_eq!(table.start(&id("a"), 2, ()), Start::New);
+    }
+
+    #[test]
+    fn every_exec_that_is_entered_counts_as_a_start() {
+        let mut table = ExecTable::new(1);
+        for (name, starts) in [("a", 1), ("a", 1), ("full", 1)] {
+            table.start(&id(name), 1, ());
+            assert_eq!(table.starts(), starts);
+        }
+        table.withdraw("a");
+        table.start(&id("b"), 1, ());
+        table.finish(&id("b"), 0, Instant::now());
+        assert_eq!(table.starts(), 2, "an end takes nothing back");
     }
 
     #[test]

@@ -18,6 +18,17 @@ use crate::packets::PacketSocket;
 /// How long killed processes usually take to be gone and reaped.
 const ROOM_LOOK: Duration = Duration::from_millis(5);
 
+/// What is known of a sandbox when an exec starts, to tell at its end what happened meanwhile.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Baseline {
+    /// How often limits had been met.
+    hits: Hits,
+    /// Neither another exec ran, nor what an earlier one left in the background.
+    pub(crate) alone: bool,
+    /// The writable layer had room; also if it has no limit.
+    pub(crate) had_room: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Enclosure {
     pub(crate) init: Arc<PacketSocket>,
@@ -33,6 +44,8 @@ pub(crate) struct Enclosure {
     cgroup: Arc<SandboxCgroup>,
     /// Whether any limit is set that the kernel counts hits of.
     counted: bool,
+    /// Whether the writable layer has a limit.
+    disk_limited: bool,
     /// How often limits had been met when last looked at.
     seen: Mutex<Hits>,
     root_identity: Mutex<Option<Arc<Identity>>>,
@@ -63,6 +76,7 @@ impl Enclosure {
             leaves,
             cgroup,
             counted: limits.memory_bytes.is_some() || limits.pids.is_some(),
+            disk_limited: limits.disk_bytes.is_some(),
             seen: Mutex::default(),
             root_identity: Mutex::default(),
         })
@@ -94,19 +108,34 @@ impl Enclosure {
         leaves.then(|| self.leaves.take(&self.cgroup, self.ids.first)).transpose()
     }
 
-    /// How often limits were met so far. With nothing else running, nothing can have changed since
-    /// it was last looked at.
-    pub(crate) fn hits(&self, others_run: bool) -> Hits {
-        if others_run || self.leaves.any_lingering() { self.look() } else { *lock(&self.seen) }
+    /// To be taken when an exec starts, before anything of it runs.
+    pub(crate) fn baseline(&self, others_run: bool) -> Baseline {
+        let mut lingering = self.leaves.any_lingering();
+        if lingering {
+            // They may have ended long ago.
+            self.leaves.revisit();
+            lingering = self.leaves.any_lingering();
+            self.look();
+        } else if others_run {
+            self.look();
+        }
+        // With nothing else running, nothing can have changed since it was last looked at.
+        let hits = *lock(&self.seen);
+        Baseline { hits, alone: !others_run && !lingering, had_room: self.full_disk().is_none() }
     }
 
     /// How often limits were met since `before`.
-    pub(crate) fn hits_since(&self, before: &Hits) -> Hits {
+    pub(crate) fn hits_since(&self, before: &Baseline) -> Hits {
         let now = self.look();
         Hits {
-            oom_kills: now.oom_kills.saturating_sub(before.oom_kills),
-            pids_refusals: now.pids_refusals.saturating_sub(before.pids_refusals),
+            oom_kills: now.oom_kills.saturating_sub(before.hits.oom_kills),
+            pids_refusals: now.pids_refusals.saturating_sub(before.hits.pids_refusals),
         }
+    }
+
+    /// Takes note of the limits that were met so far: no later exec is blamed for them.
+    pub(crate) fn settle_hits(&self) {
+        self.look();
     }
 
     /// The most memory that the sandbox has had in use at once, if the kernel tells.
@@ -125,8 +154,12 @@ impl Enclosure {
         *seen
     }
 
-    /// The size of the writable layer, if there is no room in it: for a byte, or for another file.
+    /// The size of the writable layer, if it is limited and there is no room in it: for a byte, or
+    /// for another file.
     pub(crate) fn full_disk(&self) -> Option<Hit> {
+        if !self.disk_limited {
+            return None;
+        }
         let found = fstatvfs(&*self.root).ok()?;
         let size = found.f_blocks.saturating_mul(found.f_frsize);
         (found.f_bavail == 0 || found.f_favail == 0).then_some(Hit { limit: size, peak: size })
@@ -137,5 +170,7 @@ impl Enclosure {
         self.leaves.revisit();
         self.leaves.kill_lingering();
         tokio::time::sleep(ROOM_LOOK).await;
+        // What they were refused is theirs.
+        self.settle_hits();
     }
 }

@@ -42,6 +42,39 @@ async fn m6_a_limit_that_was_met_is_the_cause_with_value_and_peak() {
 
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
+async fn m6_a_limit_that_another_program_met_is_not_the_cause() {
+    let live = Live::start();
+    let limits = v1::Limits {
+        memory_bytes: Some(128 << 20),
+        disk_bytes: Some(16 << 20),
+        ..Default::default()
+    };
+    live.claim("a", limits).await;
+    let hog = "python3 -c 'x = bytearray(1 << 30)'";
+    let other = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        live.run("hog", shell(hog)).await.unwrap().end.unwrap()
+    };
+    let innocent = live.run("beside", shell("sleep 3; exit 3"));
+    let (end, other) = tokio::join!(innocent, other);
+    let end = end.unwrap().end.unwrap();
+    assert_eq!(other.cause(), Cause::MemoryLimit, "{other:?}");
+    assert_eq!((end.cause(), end.exit_code), (Cause::Exited, Some(3)), "{end:?}");
+
+    let background = format!("(sleep 1; {hog}; sleep 5) >/dev/null 2>&1 & exit 0");
+    live.run("leave", shell(&background)).await.unwrap();
+    let end = live.run("after", shell("sleep 3; exit 3")).await.unwrap().end.unwrap();
+    assert_eq!((end.cause(), end.exit_code), (Cause::Exited, Some(3)), "{end:?}");
+
+    let fill = live.run("fill", shell("head -c 1G /dev/zero > /tmp/f")).await.unwrap();
+    assert_eq!(fill.end.unwrap().cause(), Cause::DiskLimit);
+    let end = live.run("full", shell("exit 3")).await.unwrap().end.unwrap();
+    assert_eq!((end.cause(), end.exit_code), (Cause::Exited, Some(3)), "{end:?}");
+    live.end().await;
+}
+
+#[tokio::test]
+#[ignore = "needs root and a built sandboxd-init"]
 async fn m4_a_fork_bomb_leaves_the_agent_answering_and_the_next_command_working() {
     let live = Live::start();
     live.claim("a", v1::Limits { pids: Some(128), ..Default::default() }).await;
