@@ -6,12 +6,14 @@ import asyncio
 import errno
 import json
 import os
+import signal
 from typing import Annotated, Any
 
 import typer
 
-from sandboxd import Cause, ExecFailedError, ExecResult, Limits
+from sandboxd import Cause, ExecFailedError, ExecResult, Limits, SandboxError
 from sandboxd.cli import console
+from sandboxd.cli.run import streams
 from sandboxd.cli.run.reason import reason
 from sandboxd.cli.run.relay import Order, SignaledError, relay
 from sandboxd.cli.sizes import parse_size
@@ -32,7 +34,9 @@ def run(
         typer.Option(help="Seconds until every process is ended. None by default."),
     ] = None,
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="For example 512M.")] = None,
-    cpus: Annotated[float | None, typer.Option(help="Cores; 0.5 is half a core.")] = None,
+    cpus: Annotated[
+        float | None, typer.Option(help="Cores, from 0.01; 0.5 is half of one.")
+    ] = None,
     pids: Annotated[int | None, typer.Option(help="Processes and threads at once.")] = None,
     disk: Annotated[
         str | None,
@@ -65,7 +69,7 @@ def run(
 
     Exit code: that of the program; 128 and the number of the signal that killed it; 124 if it ran
     into --timeout; 137 if another limit ended it; 126 or 127 if it could not be started; 125 if
-    sandboxd failed. A limit is also named on stderr.
+    sandboxd failed, or its own output could not be written. A limit is also named on stderr.
 
     \b
     sandboxd run -- python3 -c 'print(6 * 7)'
@@ -93,14 +97,20 @@ def run(
     )
     try:
         result = asyncio.run(relay(order, show=not as_json))
+        if as_json:
+            text = json.dumps(_as_json(result))
+            shown = streams.rendered(lambda: console.OUT.print_json(text))
+            streams.write("stdout", shown)
     except SignaledError as error:
         raise typer.Exit(_SIGNALED + error.number) from None
-    except ExecFailedError as error:
-        console.fail(str(error), code=_NOT_FOUND if _not_found(error) else _CANNOT_START)
-    if as_json:
-        console.OUT.print_json(json.dumps(_as_json(result)))
-    elif (why := reason(result)) is not None:
-        console.warn(why)
+    except BrokenPipeError:
+        raise typer.Exit(_SIGNALED + signal.SIGPIPE) from None
+    except (SandboxError, streams.UnwritableError) as error:
+        message = str(error)
+        streams.note(lambda: console.fail(message))
+        raise typer.Exit(_failure_code(error)) from None
+    if not as_json and (why := reason(result)) is not None:
+        streams.note(lambda: console.warn(why))
     raise typer.Exit(_exit_code(result))
 
 
@@ -118,9 +128,12 @@ def _environment(entries: list[str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def _not_found(error: ExecFailedError) -> bool:
+def _failure_code(error: Exception) -> int:
+    if not isinstance(error, ExecFailedError):
+        return console.INFRASTRUCTURE
     # The error does not carry the system's number, only its words.
-    return error.step == "program" and os.strerror(errno.ENOENT) in str(error)
+    not_found = error.step == "program" and os.strerror(errno.ENOENT) in str(error)
+    return _NOT_FOUND if not_found else _CANNOT_START
 
 
 def _exit_code(result: ExecResult) -> int:

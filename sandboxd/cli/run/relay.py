@@ -13,9 +13,12 @@ import sys
 import threading
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sandboxd import AsyncProcess, AsyncSandbox, ExecResult, SandboxError
+from sandboxd.cli import console
+from sandboxd.cli.run import streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,13 +61,12 @@ async def relay(order: Order, *, show: bool) -> ExecResult:
 
     Raises:
         SignaledError: If this process was told to end, or nobody reads its output any more.
+        UnwritableError: If the output cannot be shown for another reason.
     """
     with _interruptible() as signals:
         try:
             return await _play(order, show=show)
         except BrokenPipeError:
-            # Python would complain about it once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SignaledError(signal.SIGPIPE) from None
         except asyncio.CancelledError:
             if not signals:
@@ -109,29 +111,38 @@ async def _play(order: Order, *, show: bool) -> ExecResult:
 
 async def _show(process: AsyncProcess) -> None:
     async for chunk in process:
-        target = sys.stdout if chunk.stream == "stdout" else sys.stderr
-        target.buffer.write(chunk.data)
-        target.buffer.flush()
+        streams.write(chunk.stream, chunk.data)
 
 
 async def _feed(process: AsyncProcess) -> None:
     """Pass standard input on until its end, or the program's."""
-    chunks: asyncio.Queue[bytes] = asyncio.Queue(_READ_AHEAD)
+    chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue(_READ_AHEAD)
     loop = asyncio.get_running_loop()
     # A daemon: a read from a pipe that nobody closes must not keep this process alive.
     threading.Thread(target=_read, args=(loop, chunks), daemon=True).start()
     # A program that has ended or closed its stdin says so in its result.
     with suppress(SandboxError):
         while chunk := await chunks.get():
+            if isinstance(chunk, OSError):
+                streams.note(partial(console.warn, f"cannot read stdin: {chunk.strerror}"))
+                break
             await process.write_stdin(chunk)
         await process.close_stdin()
 
 
-def _read(loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[bytes]) -> None:
+def _read(loop: asyncio.AbstractEventLoop, chunks: asyncio.Queue[bytes | OSError]) -> None:
     # The loop may be gone when a late read returns: then there is nobody to tell.
     with suppress(RuntimeError, asyncio.CancelledError):
         while True:
-            chunk = os.read(sys.stdin.fileno(), _CHUNK)
+            chunk = _next_chunk()
             asyncio.run_coroutine_threadsafe(chunks.put(chunk), loop).result()
-            if not chunk:
+            if not chunk or isinstance(chunk, OSError):
                 return
+
+
+def _next_chunk() -> bytes | OSError:
+    """Read from standard input; one that was closed from the start is at its end."""
+    try:
+        return b"" if sys.stdin is None else os.read(sys.stdin.fileno(), _CHUNK)
+    except OSError as error:
+        return error
