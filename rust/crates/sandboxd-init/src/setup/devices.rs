@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use rustix::fs::{CWD, Mode, OFlags, chmod, mkdirat, openat, symlinkat};
 use rustix::mount::MountAttrFlags;
-use sandboxd_linux::mount::{FileSystem, attach, copy_tree};
+use sandboxd_linux::mount::{FileSystem, attach, copy_tree, make_read_only};
 use sandboxd_linux::protocol::{Failure, Step};
 
 use super::plan::Plan;
@@ -49,6 +49,9 @@ pub(super) fn mount(plan: &Plan<'_>) -> Result<(), Failure> {
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC;
         openat(CWD, path, flags, Mode::empty()).at_path(Step::Mount, path)?;
         let node = copy_tree(source).at_path(Step::Mount, source)?;
+        // Devices can be written to on a read-only mount; what it forbids is to change the node, which
+        // is the machine's: its times, for one.
+        make_read_only(&node).at_path(Step::Mount, source)?;
         attach(&node, path).at_path(Step::Mount, source)?;
     }
     mount_terminals(plan)

@@ -50,7 +50,7 @@ fn mask() -> Result<(), Failure> {
     mkdirat(CWD, c"empty", Mode::from_raw_mode(0o555)).at_path(Step::Mount, c"empty")?;
     let masks = HIDDEN_FILES
         .iter()
-        .map(|path| (*path, c"/dev/null", false))
+        .map(|path| (*path, c"/dev/null", true))
         .chain(HIDDEN_FOLDERS.iter().map(|path| (*path, c"empty", true)))
         .chain(READ_ONLY.iter().map(|path| (*path, *path, true)));
     for (path, cover, read_only) in masks {
