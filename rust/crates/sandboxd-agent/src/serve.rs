@@ -104,6 +104,7 @@ fn start_agent(state: &StateFolder, init: PathBuf) -> Answer<Agent> {
     let owner = Owner::current().map_err(|error| internal("cannot read /proc", &error))?;
     let templates = Templates::build(state)?;
     let cgroups = Cgroups::set_up(&layout, &owner);
+    cgroups.shelter();
     let capabilities = doctor::probe(&Ok(state.clone()), &cgroups, &layout);
     let config = AgentConfig {
         state: state.clone(),

@@ -113,6 +113,10 @@ pub(crate) trait Driver: Debug + Send + Sync {
     /// The directories of the agent's tree, one per hierarchy.
     fn trees(&self) -> Vec<PathBuf>;
 
+    /// Gives this process a group of its own in the tree, heavy enough to get a processor whatever
+    /// the sandboxes do, where the hierarchy weighs groups against each other. Best effort.
+    fn shelter(&self) {}
+
     /// Makes a sandbox's group; nothing is left of it on failure.
     fn create(&self, group: &Path, limits: &Limits) -> io::Result<()>;
 

@@ -102,6 +102,12 @@ impl Cgroups {
         Ok(group)
     }
 
+    /// Gives this process, the agent, a group of its own in the tree, so that it answers whatever the
+    /// sandboxes do. What it starts later begins there too. [`Self::leave`] undoes it.
+    pub fn shelter(&self) {
+        self.drivers.iter().for_each(|driver| driver.shelter());
+    }
+
     /// Moves this process out of the tree, where it may have a group of its own, so that others can
     /// remove it.
     pub fn leave(&self) {

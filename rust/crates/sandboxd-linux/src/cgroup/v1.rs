@@ -64,7 +64,9 @@ impl<F: Files> V1<F> {
         let freezer = make("freezer");
         [&memory, &pids, &cpu, &freezer].iter().any(|tree| tree.is_some()).then_some(())?;
         if let Some(tree) = &cpu {
-            share_processors(&files, tree);
+            // Best effort: without it everything works, only slower on a busy machine.
+            let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+            let _ = weigh(&files, tree, TREE_TASKS_PER_CPU * cpus);
         }
         Some(Self { files, memory, pids, cpu, freezer })
     }
@@ -120,22 +122,9 @@ impl<F: Files> V1<F> {
     }
 }
 
-/// Gives the tree the weight of the work in it, and the agent, in a group of its own, enough to
-/// answer whatever the sandboxes do. Best effort: without it everything works, only slower on a busy
-/// machine.
-fn share_processors(files: &impl Files, tree: &Path) {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let weigh = |group: &Path, tasks: usize| {
-        files.write(&group.join("cpu.shares"), &(TASK_SHARES * tasks).to_string())
-    };
-    let aside = tree.join(ASIDE);
-    let moved = weigh(tree, TREE_TASKS_PER_CPU * cpus)
-        .and_then(|()| files.create_directory(&aside))
-        .and_then(|()| weigh(&aside, AGENT_TASKS))
-        .and_then(|()| files.write(&aside.join("cgroup.procs"), "0"));
-    if moved.is_err() {
-        undo(files, &[aside]);
-    }
+/// Gives a group the weight of so many tasks.
+fn weigh(files: &impl Files, group: &Path, tasks: usize) -> io::Result<()> {
+    files.write(&group.join("cpu.shares"), &(TASK_SHARES * tasks).to_string())
 }
 
 impl<F: Files> Driver for V1<F> {
@@ -155,6 +144,19 @@ impl<F: Files> Driver for V1<F> {
         let mut trees = self.limiting();
         trees.extend(self.freezer.clone().filter(|tree| !trees.contains(tree)));
         trees
+    }
+
+    fn shelter(&self) {
+        let Some(tree) = &self.cpu else { return };
+        let aside = tree.join(ASIDE);
+        let moved = self
+            .files
+            .create_directory(&aside)
+            .and_then(|()| weigh(&self.files, &aside, AGENT_TASKS))
+            .and_then(|()| self.files.write(&aside.join("cgroup.procs"), "0"));
+        if moved.is_err() {
+            undo(&self.files, &[aside]);
+        }
     }
 
     fn create(&self, group: &Path, limits: &Limits) -> io::Result<()> {
