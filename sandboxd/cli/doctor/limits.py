@@ -80,8 +80,8 @@ async def exceed(each: Excess) -> Finding:
             result = await sandbox.run(each.argv, timeout=each.timeout)
             left = await sandbox.run(["python3", "-c", _COUNT])
     except UnsupportedError as error:
-        # The message names what is missing and what would provide it.
-        return Finding(each.name, holds=False, tried=each.tried, saw="refused", remedy=str(error))
+        # Nothing ran, so nothing was crossed. The message names what would provide it.
+        return Finding(each.name, holds=None, tried=each.tried, saw="refused", remedy=str(error))
     saw = f"ended by {result.cause.value}"
     if result.cause is not each.cause:
         remedy = f"the limit is not enforced: it should have ended by {each.cause.value}"
