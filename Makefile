@@ -70,6 +70,7 @@ proto: $(TOOLS)  ## regenerate the message classes of Python and Rust
 	@cd rust && SANDBOXD_WRITE_GENERATED=1 cargo test --locked -p sandboxd-proto --test bootstrap
 
 fmt: $(TOOLS)  ## format all code
+	@# What it cannot fix is for `make lint` to report, and must not keep the rest from being formatted.
 	@$(BIN)/ruff check --fix --quiet || true
 	@$(BIN)/ruff format
 	@$(CARGO) fmt --all

@@ -36,6 +36,7 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
+# An index that cannot be renewed may still do; a package that is missing then is reported by name.
 apt-get update --quiet=2 || true
 for package in $wanted; do
     case $package in
