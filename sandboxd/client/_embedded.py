@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING
 
 from sandboxd.client import _state
@@ -46,6 +47,10 @@ class EmbeddedAgent(Agent):
         super().__init__(path, settings)
         self._process = process
         self._log = log
+        self._said: str | None = None
+        """The last words, once the log is closed: calls of other threads may still quote them."""
+        self._lock = threading.Lock()
+        """Held while the log is read or closed."""
         self._lifeline = lifeline
 
     @classmethod
@@ -102,6 +107,10 @@ class EmbeddedAgent(Agent):
         )
 
     def _last_words(self) -> str:
+        with self._lock:
+            return self._read_log() if self._said is None else self._said
+
+    def _read_log(self) -> str:
         size = os.fstat(self._log).st_size
         tail = os.pread(self._log, _TAIL, max(0, size - _TAIL))
         return tail.decode("utf-8", "replace").strip()
@@ -123,6 +132,7 @@ class EmbeddedAgent(Agent):
         self._close_lifeline()
         # It is not this process's child: waiting for it, or warning about it, would be wrong.
         self._process.returncode = 0
+        self._said = ""
         os.close(self._log)
 
     def bury(self) -> None:
@@ -131,7 +141,9 @@ class EmbeddedAgent(Agent):
         self._remove()
 
     def _remove(self) -> None:
-        os.close(self._log)
+        with self._lock:
+            self._said = self._read_log()
+            os.close(self._log)
         with contextlib.suppress(OSError):
             os.unlink(self.path)  # noqa: PTH108  (the interpreter may be exiting)
 

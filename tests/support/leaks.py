@@ -24,7 +24,6 @@ from tests.support.processes import (
 )
 from tests.support.waiting import wait_until
 
-CGROUPS = Path("/sys/fs/cgroup")
 AGENT_CGROUP = re.compile(r"sandboxd-(\d+)-\d+$")
 
 SETTLE = 5.0
@@ -93,7 +92,9 @@ def check_nothing_left(
 
 
 def agent_cgroups(ours: set[int]) -> list[Path]:
-    """Cgroup folders of agents in `ours` and of agents that are dead, with all below them."""
+    """Cgroup folders of agents in `ours` and of agents that are dead, with all below them.
+
+    Agents in other groups than this process are not looked at: they are somebody else's."""
     living = all_processes().keys()
     found: list[Path] = []
     for hierarchy in _hierarchies():
@@ -107,11 +108,22 @@ def agent_cgroups(ours: set[int]) -> list[Path]:
 
 
 def _hierarchies() -> list[Path]:
-    if not CGROUPS.is_dir():
-        return []
-    if (CGROUPS / "cgroup.controllers").exists():
-        return [CGROUPS]
-    return [path for path in CGROUPS.iterdir() if path.is_dir() and not path.is_symlink()]
+    """Our own group in each hierarchy: agents make theirs below the group they are started in."""
+    mounts = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        fields, _, rest = line.partition(" - ")
+        kind, _, options = rest.split(" ", 2)
+        if kind in {"cgroup", "cgroup2"}:
+            root, at = fields.split(" ")[3:5]
+            names = ["" if kind == "cgroup2" else name for name in options.split(",")]
+            mounts.update({name: (root, at) for name in names})
+    found: set[Path] = set()
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, own = line.split(":", 2)
+        root, at = mounts.get(controllers.split(",")[0], ("", ""))
+        if at and own.startswith(root):
+            found.add(Path(at + own.removeprefix(root.rstrip("/"))))
+    return sorted(found)
 
 
 def _identity(process: Process) -> str:

@@ -103,15 +103,24 @@ impl Connection {
         this.notify(slf)
     }
 
-    /// Tells the loop what it has to do next.
+    /// Tells the loop what it has to do next, once every future has its outcome.
     fn notify(&self, slf: &Bound<'_, Self>) -> PyResult<()> {
-        if self.link.is_failed() {
-            if !self.reported.swap(true, Ordering::Relaxed)
-                && let Some(on_failed) = &self.on_failed
-            {
-                on_failed.call1(slf.py(), (slf,))?;
-            }
-        } else if let Some(on_full) = &self.on_full
+        if !self.link.is_failed() {
+            return self.ask_for_room(slf);
+        }
+        if !self.reported.swap(true, Ordering::Relaxed)
+            && let Some(on_failed) = &self.on_failed
+        {
+            on_failed.call1(slf.py(), (slf,))?;
+        }
+        Ok(())
+    }
+
+    /// Has the loop watch for room, if bytes wait for it. A write that failed is not told here: the
+    /// socket of a peer that is gone stays readable, so the loop comes and completes the futures of
+    /// the other calls, in its own thread.
+    fn ask_for_room(&self, slf: &Bound<'_, Self>) -> PyResult<()> {
+        if let Some(on_full) = &self.on_full
             && self.link.wants_write()
         {
             on_full.call1(slf.py(), (slf,))?;
@@ -228,7 +237,7 @@ impl Connection {
         if batch.is_none() {
             this.futures().insert(call, future);
         }
-        this.notify(slf)?;
+        this.ask_for_room(slf)?;
         Ok(batch)
     }
 
@@ -257,7 +266,7 @@ impl Connection {
         // A forked child forgets its parent's calls silently: they are not its to end.
         if this.guard().is_ok() {
             this.link.cancel(call);
-            this.notify(slf)?;
+            this.ask_for_room(slf)?;
         }
         Ok(())
     }
