@@ -331,6 +331,7 @@ class FileRecord:
 
 _Command: TypeAlias = bytes | list[bytes]
 _Environment: TypeAlias = Sequence[tuple[bytes, bytes]]
+_Times: TypeAlias = tuple[int | None, int | None, int | None]
 _Limits: TypeAlias = tuple[int | None, int | None, int | None, int | None, int | None]
 
 def run_request(
@@ -340,7 +341,9 @@ def run_request(
     env: _Environment,
     cwd: bytes,
     user: str,
-    timeout_ns: int | None,
+    times: _Times,
+    pty: tuple[int, int] | None,
+    grader: bool,
     stdin: bytes | None,
     max_output_bytes: int,
 ) -> Request[RunReply]:
@@ -353,13 +356,17 @@ def start_request(
     env: _Environment,
     cwd: bytes,
     user: str,
-    timeout_ns: int | None,
+    times: _Times,
+    pty: tuple[int, int] | None,
+    grader: bool,
     stdin: bool,
+    output: str,
+    output_window_bytes: int | None,
 ) -> Request[tuple[int, bool]]:
     """Build `Exec.Start`; the reply is the pid and whether it was started."""
 
 def attach_request(
-    sandbox_id: str, exec_id: str, stdout_offset: int, stderr_offset: int
+    sandbox_id: str, exec_id: str, stdout_offset: int, stderr_offset: int, no_wait: bool
 ) -> Request[tuple[str, int, bytes] | ExecEnd]:
     """Build `Exec.Attach`; items are stream, offset and bytes, then the end."""
 

@@ -21,6 +21,8 @@ __all__ = [
     "FileEntry",
     "Limits",
     "Output",
+    "OutputPolicy",
+    "Pty",
     "SandboxInfo",
     "Startup",
     "WriteResult",
@@ -28,6 +30,21 @@ __all__ = [
 
 Command = str | Sequence[str | bytes]
 """One line for the sandbox's `sh`, or program and arguments, executed as given."""
+
+
+OutputPolicy = Literal["spill", "block", "drop_oldest"]
+"""What becomes of a process's output while nobody reads it and its window is full: it goes to a
+file, the process waits, or the oldest of it is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pty:
+    """A terminal for an exec."""
+
+    rows: int = 24
+    """Lines of text, 1 to 65,535."""
+    columns: int = 80
+    """Characters of a line, 1 to 65,535."""
 
 
 class Cause(str, Enum):
@@ -51,6 +68,8 @@ class Cause(str, Enum):
     """It wrote more output than the hard limit allows."""
     CANCELED = "canceled"
     """The caller ended it."""
+    IDLE_OUTPUT_TIMEOUT = "idle_output_timeout"
+    """It wrote nothing for the `idle_output_timeout` of the call."""
 
     def __str__(self) -> str:
         """Return the text alone, as it is on the wire."""

@@ -66,7 +66,11 @@ class OutputReader:
             connection = transport.connection()
             if self._stream is None or connection is not self._connection:
                 request = attach_request(
-                    self._binding.sandbox_id, self._exec_id, self._stdout, self._stderr
+                    self._binding.sandbox_id,
+                    self._exec_id,
+                    self._stdout,
+                    self._stderr,
+                    False,  # noqa: FBT003  (positional, as every field)
                 )
                 self._stream = transport.stream(request)
                 self._connection = connection

@@ -30,7 +30,16 @@ if TYPE_CHECKING:
 
     from sandboxd.client._agent_base import Agent
     from sandboxd.client._transport import Transport
-    from sandboxd.types import Command, ExecInfo, ExecResult, Limits, SandboxInfo, Startup
+    from sandboxd.types import (
+        Command,
+        ExecInfo,
+        ExecResult,
+        Limits,
+        OutputPolicy,
+        Pty,
+        SandboxInfo,
+        Startup,
+    )
 
 
 class AsyncSandbox:
@@ -226,9 +235,13 @@ class AsyncSandbox:
         command: Command,
         *,
         timeout: float | None = None,
+        idle_output_timeout: float | None = None,
+        cpu_time: float | None = None,
         cwd: str | bytes | os.PathLike[str] | None = None,
         env: Mapping[str, str | bytes] | None = None,
         user: str | None = None,
+        pty: Pty | bool | None = None,
+        grader: bool = False,
         stdin: bytes | bytearray | memoryview | str | None = None,
         max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES,
         exec_id: str | None = None,
@@ -241,9 +254,14 @@ class AsyncSandbox:
             command: One line for the sandbox's `sh`, or program and arguments, executed as given.
                 Each argument has at most 131,071 bytes; a line at most 16 MiB.
             timeout: Seconds until every process of the command is killed. `None`: no limit.
+            idle_output_timeout: Seconds without output until the same. `None`: no limit.
+            cpu_time: Seconds of CPU of all its processes together until the same. `None`: no limit.
             cwd: Absolute working directory. `None`: the sandbox's.
             env: Variables over the sandbox's, each at most 131,071 bytes with its name.
             user: `name`, `uid` or `uid:gid`. `None`: the sandbox's.
+            pty: A terminal as stdin, stdout and stderr, whose output is all stdout. True: of 24
+                rows and 80 columns.
+            grader: Whether it sees the protected files. Nothing else in the sandbox runs meanwhile.
             stdin: At most 16 MiB, followed by end of file. `None`: the null device.
             max_output_bytes: Bytes kept of each stream, 0 to 256 MiB: the first and the last
                 half. More is counted, and `truncated` says so.
@@ -271,7 +289,9 @@ class AsyncSandbox:
             _validate.environment(env),
             _validate.directory("cwd", cwd),
             _validate.user(user),
-            _validate.nanoseconds("timeout", timeout),
+            _validate.times(timeout, idle_output_timeout, cpu_time),
+            _validate.pty(pty),
+            _validate.flag("grader", grader),
             _validate.stdin(stdin),
             _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT),
         )
@@ -282,10 +302,16 @@ class AsyncSandbox:
         command: Command,
         *,
         timeout: float | None = None,
+        idle_output_timeout: float | None = None,
+        cpu_time: float | None = None,
         cwd: str | bytes | os.PathLike[str] | None = None,
         env: Mapping[str, str | bytes] | None = None,
         user: str | None = None,
+        pty: Pty | bool | None = None,
+        grader: bool = False,
         stdin: bool = False,
+        output: OutputPolicy = "spill",
+        output_window_bytes: int | None = None,
         exec_id: str | None = None,
     ) -> AsyncProcess:
         """Start a command and return when it runs. Cancelling the call ends the command.
@@ -293,10 +319,19 @@ class AsyncSandbox:
         Args:
             command: As for `run`.
             timeout: Seconds until every process of the command is killed. `None`: no limit.
+            idle_output_timeout: Seconds without output until the same. `None`: no limit.
+            cpu_time: Seconds of CPU of all its processes together until the same. `None`: no limit.
             cwd: Absolute working directory. `None`: the sandbox's.
             env: Variables over the sandbox's, each at most 131,071 bytes with its name.
             user: `name`, `uid` or `uid:gid`. `None`: the sandbox's.
-            stdin: Whether stdin is a pipe for `write_stdin`. False: the null device.
+            pty: A terminal as stdin, stdout and stderr, whose output is all stdout. True: of 24
+                rows and 80 columns.
+            grader: Whether it sees the protected files. Nothing else in the sandbox runs meanwhile.
+            stdin: Whether stdin is a pipe for `write_stdin`. False: the null device. A terminal
+                always takes input.
+            output: What becomes of output beyond the window while nobody reads it.
+            output_window_bytes: Bytes kept of each stream in memory, 4,096 to 256 MiB. `None`:
+                1 MiB.
             exec_id: Name of this exec; an id that exists is attached to, not started again.
                 `None`: a fresh one.
 
@@ -314,8 +349,12 @@ class AsyncSandbox:
             _validate.environment(env),
             _validate.directory("cwd", cwd),
             _validate.user(user),
-            _validate.nanoseconds("timeout", timeout),
+            _validate.times(timeout, idle_output_timeout, cpu_time),
+            _validate.pty(pty),
+            _validate.flag("grader", grader),
             stdin,
+            _validate.output_policy(output),
+            _validate.output_window(output_window_bytes),
         )
         try:
             pid, _ = await self._binding.call(request)

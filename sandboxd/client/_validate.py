@@ -9,10 +9,10 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from sandboxd.exceptions import InvalidArgumentError
-from sandboxd.types import Limits
+from sandboxd.types import Limits, OutputPolicy, Pty
 
 if TYPE_CHECKING:
     from sandboxd.types import Command
@@ -41,6 +41,10 @@ LEAST_CPUS = 0.01
 MOST_CPUS = 10_000
 """Cores: more than any machine has, and agents refuse more."""
 
+LEAST_WINDOW = 4096
+"""Bytes: a page, the least that a pipe holds."""
+
+_TERMINAL_LIMIT = 65_535
 _TIME_LIMIT = 100 * 365 * 86_400
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _SIGNALS = 64
@@ -59,6 +63,54 @@ def nanoseconds(name: str, value: object) -> int | None:
             "leave it out for the default"
         )
     return max(1, round(value * 1e9))
+
+
+def times(
+    timeout: float | None, idle_output_timeout: float | None, cpu_time: float | None
+) -> tuple[int | None, int | None, int | None]:
+    """Check the limits of time of a command."""
+    return (
+        None if timeout is None else nanoseconds("timeout", timeout),
+        None
+        if idle_output_timeout is None
+        else nanoseconds("idle_output_timeout", idle_output_timeout),
+        None if cpu_time is None else nanoseconds("cpu_time", cpu_time),
+    )
+
+
+def pty(value: Pty | bool | None) -> tuple[int, int] | None:  # noqa: FBT001  (a value to check)
+    """Check a terminal: rows and columns."""
+    if value is None or value is False:
+        return None
+    size = Pty() if value is True else value
+    if not isinstance(size, Pty):
+        raise InvalidArgumentError(f"pty must be True or a Pty, not {_shown(value)}")
+    return (
+        count("pty.rows", size.rows, 1, _TERMINAL_LIMIT),
+        count("pty.columns", size.columns, 1, _TERMINAL_LIMIT),
+    )
+
+
+def flag(name: str, value: object) -> bool:
+    """Check a yes or no."""
+    if not isinstance(value, bool):
+        raise InvalidArgumentError(f"{name} must be True or False, not {_shown(value)}")
+    return value
+
+
+def output_policy(value: str) -> str:
+    """Check what becomes of output that nobody reads."""
+    if value not in get_args(OutputPolicy):
+        choices = ", ".join(map(repr, get_args(OutputPolicy)))
+        raise InvalidArgumentError(f"output must be one of {choices}, not {_shown(value)}")
+    return value
+
+
+def output_window(value: int | None) -> int | None:
+    """Check how much output is kept in memory."""
+    if value is None:
+        return None
+    return count("output_window_bytes", value, LEAST_WINDOW, OUTPUT_LIMIT)
 
 
 def count(name: str, value: object, minimum: int, maximum: int) -> int:

@@ -94,7 +94,8 @@ def check_nothing_left(
 def agent_cgroups(ours: set[int]) -> list[Path]:
     """Cgroup folders of agents in `ours` and of agents that are dead, with all below them.
 
-    Agents in other groups than this process are not looked at: they are somebody else's."""
+    Agents in other groups than this process are not looked at: they are somebody else's.
+    """
     living = all_processes().keys()
     found: list[Path] = []
     for hierarchy in _hierarchies():
@@ -116,7 +117,7 @@ def _hierarchies() -> list[Path]:
         if kind in {"cgroup", "cgroup2"}:
             root, at = fields.split(" ")[3:5]
             names = ["" if kind == "cgroup2" else name for name in options.split(",")]
-            mounts.update({name: (root, at) for name in names})
+            mounts.update(dict.fromkeys(names, (root, at)))
     found: set[Path] = set()
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, controllers, own = line.split(":", 2)

@@ -7,6 +7,7 @@ import pytest
 from sandboxd import _native
 
 NO_LIMITS = (None, None, None, None, None)
+NEVER = (None, None, None)
 YES, NO = True, False
 
 REQUESTS = {
@@ -14,9 +15,12 @@ REQUESTS = {
     "release": (YES, _native.release_request("s")),
     "info": (YES, _native.info_request()),
     "list sandboxes": (YES, _native.list_sandboxes_request({}, NO)),
-    "run": (YES, _native.run_request("s", "e", [b"true"], [], b"", "", None, None, 1)),
-    "start": (YES, _native.start_request("s", "e", [b"true"], [], b"", "", None, NO)),
-    "attach": (YES, _native.attach_request("s", "e", 0, 0)),
+    "run": (YES, _native.run_request("s", "e", [b"true"], [], b"", "", NEVER, None, NO, None, 1)),
+    "start": (
+        YES,
+        _native.start_request("s", "e", [b"true"], [], b"", "", NEVER, None, NO, NO, "spill", None),
+    ),
+    "attach": (YES, _native.attach_request("s", "e", 0, 0, NO)),
     "write stdin": (YES, _native.write_stdin_request("s", "e", 0, b"", NO)),
     "cancel": (YES, _native.signal_request("s", "e", 0, YES)),
     "signal": (NO, _native.signal_request("s", "e", 15, NO)),

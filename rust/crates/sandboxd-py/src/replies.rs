@@ -59,6 +59,7 @@ impl ExecEnd {
             v1::Cause::DiskLimit => "disk_limit",
             v1::Cause::OutputLimit => "output_limit",
             v1::Cause::Canceled => "canceled",
+            v1::Cause::IdleOutputTimeout => "idle_output_timeout",
         };
         Ok(Self {
             cause,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use sandboxd_client::Request as Call;
@@ -35,12 +36,20 @@ fn copy(bytes: &PyBackedBytes) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }
 
+/// Limits of time: wall clock, silence, processors; each in nanoseconds.
+type Times = (Option<u64>, Option<u64>, Option<u64>);
+
+/// Rows and columns of a terminal.
+type Terminal = Option<(u32, u32)>;
+
 fn command(
     command: CommandArgument,
     env: &Environment,
     cwd: &PyBackedBytes,
     user: String,
-    timeout_ns: Option<u64>,
+    (timeout_ns, idle_output_timeout_ns, cpu_time_limit_ns): Times,
+    pty: Terminal,
+    grader: bool,
 ) -> v1::Command {
     let (argv, shell) = match command {
         // A shell line may be megabytes long: it is not copied.
@@ -51,11 +60,22 @@ fn command(
         .iter()
         .map(|(name, value)| v1::ExecEnvVar { name: copy(name), value: copy(value) })
         .collect();
-    v1::Command { argv, shell, env, cwd: copy(cwd), user, timeout_ns }
+    v1::Command {
+        argv,
+        shell,
+        env,
+        cwd: copy(cwd),
+        user,
+        timeout_ns,
+        idle_output_timeout_ns,
+        cpu_time_limit_ns,
+        pty: pty.map(|(rows, columns)| v1::Pty { rows, columns }),
+        grader,
+    }
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, timeout_ns, stdin, max_output_bytes))]
+#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, times, pty, grader, stdin, max_output_bytes))]
 #[expect(clippy::too_many_arguments, reason = "one per field of the message")]
 pub(crate) fn run_request(
     sandbox_id: String,
@@ -64,21 +84,23 @@ pub(crate) fn run_request(
     env: Environment,
     cwd: PyBackedBytes,
     user: String,
-    timeout_ns: Option<u64>,
+    times: Times,
+    pty: Terminal,
+    grader: bool,
     stdin: Option<PyBackedBytes>,
     max_output_bytes: u64,
 ) -> Request {
     Request(Call::ExecRun(v1::ExecRunRequest {
         sandbox_id,
         exec_id,
-        command: Some(self::command(command, &env, &cwd, user, timeout_ns)),
+        command: Some(self::command(command, &env, &cwd, user, times, pty, grader)),
         stdin: stdin.map(Bytes::from_owner),
         max_output_bytes: Some(max_output_bytes),
     }))
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, timeout_ns, stdin))]
+#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, times, pty, grader, stdin, output, output_window_bytes))]
 #[expect(clippy::too_many_arguments, reason = "one per field of the message")]
 pub(crate) fn start_request(
     sandbox_id: String,
@@ -87,15 +109,27 @@ pub(crate) fn start_request(
     env: Environment,
     cwd: PyBackedBytes,
     user: String,
-    timeout_ns: Option<u64>,
+    times: Times,
+    pty: Terminal,
+    grader: bool,
     stdin: bool,
-) -> Request {
-    Request(Call::ExecStart(v1::ExecStartRequest {
+    output: &str,
+    output_window_bytes: Option<u64>,
+) -> PyResult<Request> {
+    let output = match output {
+        "spill" => v1::OutputPolicy::Spill,
+        "block" => v1::OutputPolicy::Block,
+        "drop_oldest" => v1::OutputPolicy::DropOldest,
+        other => return Err(PyValueError::new_err(format!("no output policy {other:?}"))),
+    };
+    Ok(Request(Call::ExecStart(v1::ExecStartRequest {
         sandbox_id,
         exec_id,
-        command: Some(self::command(command, &env, &cwd, user, timeout_ns)),
+        command: Some(self::command(command, &env, &cwd, user, times, pty, grader)),
         stdin,
-    }))
+        output: output.into(),
+        output_window_bytes,
+    })))
 }
 
 #[pyfunction]
@@ -104,12 +138,14 @@ pub(crate) fn attach_request(
     exec_id: String,
     stdout_offset: u64,
     stderr_offset: u64,
+    no_wait: bool,
 ) -> Request {
     Request(Call::ExecAttach(v1::ExecAttachRequest {
         sandbox_id,
         exec_id,
         stdout_offset,
         stderr_offset,
+        no_wait,
     }))
 }
 

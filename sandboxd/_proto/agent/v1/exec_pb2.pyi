@@ -19,6 +19,14 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAUSE_DISK_LIMIT: _ClassVar[Cause]
     CAUSE_OUTPUT_LIMIT: _ClassVar[Cause]
     CAUSE_CANCELED: _ClassVar[Cause]
+    CAUSE_IDLE_OUTPUT_TIMEOUT: _ClassVar[Cause]
+
+class OutputPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTPUT_POLICY_UNSPECIFIED: _ClassVar[OutputPolicy]
+    OUTPUT_POLICY_SPILL: _ClassVar[OutputPolicy]
+    OUTPUT_POLICY_BLOCK: _ClassVar[OutputPolicy]
+    OUTPUT_POLICY_DROP_OLDEST: _ClassVar[OutputPolicy]
 CAUSE_UNSPECIFIED: Cause
 CAUSE_EXITED: Cause
 CAUSE_SIGNALED: Cause
@@ -29,6 +37,11 @@ CAUSE_PIDS_LIMIT: Cause
 CAUSE_DISK_LIMIT: Cause
 CAUSE_OUTPUT_LIMIT: Cause
 CAUSE_CANCELED: Cause
+CAUSE_IDLE_OUTPUT_TIMEOUT: Cause
+OUTPUT_POLICY_UNSPECIFIED: OutputPolicy
+OUTPUT_POLICY_SPILL: OutputPolicy
+OUTPUT_POLICY_BLOCK: OutputPolicy
+OUTPUT_POLICY_DROP_OLDEST: OutputPolicy
 
 class ExecEnvVar(_message.Message):
     __slots__ = ("name", "value")
@@ -39,20 +52,36 @@ class ExecEnvVar(_message.Message):
     def __init__(self, name: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("argv", "shell", "env", "cwd", "user", "timeout_ns")
+    __slots__ = ("argv", "shell", "env", "cwd", "user", "timeout_ns", "idle_output_timeout_ns", "cpu_time_limit_ns", "pty", "grader")
     ARGV_FIELD_NUMBER: _ClassVar[int]
     SHELL_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_NS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_OUTPUT_TIMEOUT_NS_FIELD_NUMBER: _ClassVar[int]
+    CPU_TIME_LIMIT_NS_FIELD_NUMBER: _ClassVar[int]
+    PTY_FIELD_NUMBER: _ClassVar[int]
+    GRADER_FIELD_NUMBER: _ClassVar[int]
     argv: _containers.RepeatedScalarFieldContainer[bytes]
     shell: bytes
     env: _containers.RepeatedCompositeFieldContainer[ExecEnvVar]
     cwd: bytes
     user: str
     timeout_ns: int
-    def __init__(self, argv: _Optional[_Iterable[bytes]] = ..., shell: _Optional[bytes] = ..., env: _Optional[_Iterable[_Union[ExecEnvVar, _Mapping]]] = ..., cwd: _Optional[bytes] = ..., user: _Optional[str] = ..., timeout_ns: _Optional[int] = ...) -> None: ...
+    idle_output_timeout_ns: int
+    cpu_time_limit_ns: int
+    pty: Pty
+    grader: bool
+    def __init__(self, argv: _Optional[_Iterable[bytes]] = ..., shell: _Optional[bytes] = ..., env: _Optional[_Iterable[_Union[ExecEnvVar, _Mapping]]] = ..., cwd: _Optional[bytes] = ..., user: _Optional[str] = ..., timeout_ns: _Optional[int] = ..., idle_output_timeout_ns: _Optional[int] = ..., cpu_time_limit_ns: _Optional[int] = ..., pty: _Optional[_Union[Pty, _Mapping]] = ..., grader: _Optional[bool] = ...) -> None: ...
+
+class Pty(_message.Message):
+    __slots__ = ("rows", "columns")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: int
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
 
 class ExecRunRequest(_message.Message):
     __slots__ = ("sandbox_id", "exec_id", "command", "stdin", "max_output_bytes")
@@ -69,7 +98,7 @@ class ExecRunRequest(_message.Message):
     def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., stdin: _Optional[bytes] = ..., max_output_bytes: _Optional[int] = ...) -> None: ...
 
 class ExecEnd(_message.Message):
-    __slots__ = ("cause", "exit_code", "signal", "duration_ns", "cpu_time_ns", "peak_memory_bytes", "limit", "limit_peak", "stdout_total_bytes", "stderr_total_bytes")
+    __slots__ = ("cause", "exit_code", "signal", "duration_ns", "cpu_time_ns", "peak_memory_bytes", "limit", "limit_peak", "stdout_total_bytes", "stderr_total_bytes", "io_read_bytes", "io_write_bytes", "stdout_sha256", "stderr_sha256")
     CAUSE_FIELD_NUMBER: _ClassVar[int]
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +109,10 @@ class ExecEnd(_message.Message):
     LIMIT_PEAK_FIELD_NUMBER: _ClassVar[int]
     STDOUT_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     STDERR_TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IO_READ_BYTES_FIELD_NUMBER: _ClassVar[int]
+    IO_WRITE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_SHA256_FIELD_NUMBER: _ClassVar[int]
+    STDERR_SHA256_FIELD_NUMBER: _ClassVar[int]
     cause: Cause
     exit_code: int
     signal: int
@@ -90,7 +123,11 @@ class ExecEnd(_message.Message):
     limit_peak: int
     stdout_total_bytes: int
     stderr_total_bytes: int
-    def __init__(self, cause: _Optional[_Union[Cause, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., duration_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., peak_memory_bytes: _Optional[int] = ..., limit: _Optional[int] = ..., limit_peak: _Optional[int] = ..., stdout_total_bytes: _Optional[int] = ..., stderr_total_bytes: _Optional[int] = ...) -> None: ...
+    io_read_bytes: int
+    io_write_bytes: int
+    stdout_sha256: bytes
+    stderr_sha256: bytes
+    def __init__(self, cause: _Optional[_Union[Cause, str]] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., duration_ns: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ..., peak_memory_bytes: _Optional[int] = ..., limit: _Optional[int] = ..., limit_peak: _Optional[int] = ..., stdout_total_bytes: _Optional[int] = ..., stderr_total_bytes: _Optional[int] = ..., io_read_bytes: _Optional[int] = ..., io_write_bytes: _Optional[int] = ..., stdout_sha256: _Optional[bytes] = ..., stderr_sha256: _Optional[bytes] = ...) -> None: ...
 
 class ExecRunResponse(_message.Message):
     __slots__ = ("end", "stdout", "stderr", "stdout_head_bytes", "stderr_head_bytes")
@@ -107,16 +144,20 @@ class ExecRunResponse(_message.Message):
     def __init__(self, end: _Optional[_Union[ExecEnd, _Mapping]] = ..., stdout: _Optional[bytes] = ..., stderr: _Optional[bytes] = ..., stdout_head_bytes: _Optional[int] = ..., stderr_head_bytes: _Optional[int] = ...) -> None: ...
 
 class ExecStartRequest(_message.Message):
-    __slots__ = ("sandbox_id", "exec_id", "command", "stdin")
+    __slots__ = ("sandbox_id", "exec_id", "command", "stdin", "output", "output_window_bytes")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     EXEC_ID_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     STDIN_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     exec_id: str
     command: Command
     stdin: bool
-    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., stdin: _Optional[bool] = ...) -> None: ...
+    output: OutputPolicy
+    output_window_bytes: int
+    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., stdin: _Optional[bool] = ..., output: _Optional[_Union[OutputPolicy, str]] = ..., output_window_bytes: _Optional[int] = ...) -> None: ...
 
 class ExecStartResponse(_message.Message):
     __slots__ = ("pid", "started")
@@ -127,16 +168,18 @@ class ExecStartResponse(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., started: _Optional[bool] = ...) -> None: ...
 
 class ExecAttachRequest(_message.Message):
-    __slots__ = ("sandbox_id", "exec_id", "stdout_offset", "stderr_offset")
+    __slots__ = ("sandbox_id", "exec_id", "stdout_offset", "stderr_offset", "no_wait")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     EXEC_ID_FIELD_NUMBER: _ClassVar[int]
     STDOUT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STDERR_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    NO_WAIT_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     exec_id: str
     stdout_offset: int
     stderr_offset: int
-    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., stdout_offset: _Optional[int] = ..., stderr_offset: _Optional[int] = ...) -> None: ...
+    no_wait: bool
+    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., stdout_offset: _Optional[int] = ..., stderr_offset: _Optional[int] = ..., no_wait: _Optional[bool] = ...) -> None: ...
 
 class ExecAttachResponse(_message.Message):
     __slots__ = ("stdout", "stderr", "end")

@@ -24,53 +24,59 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(sandboxd/_proto/agent/v1/sandboxes.proto\x12\x11sandboxd.agent.v1\"\x16\n\x14SandboxesInfoRequest\"\x90\x01\n\x15SandboxesInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x33\n\x0c\x63\x61pabilities\x18\x03 \x03(\x0b\x32\x1d.sandboxd.agent.v1.Capability\x12\x11\n\tsandboxes\x18\x04 \x01(\r\x12\x11\n\ttemplates\x18\x05 \x03(\t\"=\n\nCapability\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"\xcc\x01\n\x06Limits\x12\x19\n\x0cmemory_bytes\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\x04pids\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x17\n\ncpu_millis\x18\x03 \x01(\rH\x02\x88\x01\x01\x12\x17\n\ndisk_bytes\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\x19\n\x0coutput_bytes\x18\x05 \x01(\x04H\x04\x88\x01\x01\x42\x0f\n\r_memory_bytesB\x07\n\x05_pidsB\r\n\x0b_cpu_millisB\r\n\x0b_disk_bytesB\x0f\n\r_output_bytes\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"\xf2\x02\n\x15SandboxesClaimRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x10\n\x08template\x18\x02 \x01(\t\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.sandboxd.agent.v1.Limits\x12\x13\n\x06ttl_ns\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x1c\n\x0fidle_timeout_ns\x18\x05 \x01(\x04H\x01\x88\x01\x01\x12&\n\x03\x65nv\x18\x06 \x03(\x0b\x32\x19.sandboxd.agent.v1.EnvVar\x12\x0b\n\x03\x63wd\x18\x07 \x01(\x0c\x12\x0c\n\x04user\x18\x08 \x01(\t\x12\x44\n\x06labels\x18\t \x03(\x0b\x32\x34.sandboxd.agent.v1.SandboxesClaimRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07_ttl_nsB\x12\n\x10_idle_timeout_ns\"E\n\x16SandboxesClaimResponse\x12+\n\x07sandbox\x18\x01 \x01(\x0b\x32\x1a.sandboxd.agent.v1.Sandbox\"\x9d\x03\n\x07Sandbox\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x10\n\x08template\x18\x02 \x01(\t\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.sandboxd.agent.v1.SandboxState\x12)\n\x06launch\x18\x04 \x01(\x0e\x32\x19.sandboxd.agent.v1.Launch\x12\x12\n\nstartup_ns\x18\x05 \x01(\x04\x12)\n\x06limits\x18\x06 \x01(\x0b\x32\x19.sandboxd.agent.v1.Limits\x12\x10\n\x08id_range\x18\x07 \x01(\r\x12\x17\n\x0f\x63reated_unix_ns\x18\x08 \x01(\x04\x12\x17\n\x0f\x65xpires_unix_ns\x18\t \x01(\x04\x12\x15\n\rrunning_execs\x18\n \x01(\r\x12\x36\n\x06labels\x18\x0b \x03(\x0b\x32&.sandboxd.agent.v1.Sandbox.LabelsEntry\x12\x10\n\x08init_pid\x18\x0c \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa1\x01\n\x14SandboxesListRequest\x12\x43\n\x06labels\x18\x01 \x03(\x0b\x32\x33.sandboxd.agent.v1.SandboxesListRequest.LabelsEntry\x12\x15\n\rinclude_ended\x18\x02 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"F\n\x15SandboxesListResponse\x12-\n\tsandboxes\x18\x01 \x03(\x0b\x32\x1a.sandboxd.agent.v1.Sandbox\"-\n\x17SandboxesReleaseRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\",\n\x18SandboxesReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08*B\n\x06Launch\x12\x16\n\x12LAUNCH_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLAUNCH_WARM\x10\x01\x12\x0f\n\x0bLAUNCH_COLD\x10\x02*{\n\x0cSandboxState\x12\x1d\n\x19SANDBOX_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16SANDBOX_STATE_STARTING\x10\x01\x12\x17\n\x13SANDBOX_STATE_READY\x10\x02\x12\x17\n\x13SANDBOX_STATE_ENDED\x10\x03\x32\x83\x03\n\tSandboxes\x12Y\n\x04Info\x12\'.sandboxd.agent.v1.SandboxesInfoRequest\x1a(.sandboxd.agent.v1.SandboxesInfoResponse\x12Y\n\x04List\x12\'.sandboxd.agent.v1.SandboxesListRequest\x1a(.sandboxd.agent.v1.SandboxesListResponse\x12\\\n\x05\x43laim\x12(.sandboxd.agent.v1.SandboxesClaimRequest\x1a).sandboxd.agent.v1.SandboxesClaimResponse\x12\x62\n\x07Release\x12*.sandboxd.agent.v1.SandboxesReleaseRequest\x1a+.sandboxd.agent.v1.SandboxesReleaseResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(sandboxd/_proto/agent/v1/sandboxes.proto\x12\x11sandboxd.agent.v1\"\x16\n\x14SandboxesInfoRequest\"\xbf\x01\n\x15SandboxesInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0b\n\x03pid\x18\x02 \x01(\r\x12\x33\n\x0c\x63\x61pabilities\x18\x03 \x03(\x0b\x32\x1d.sandboxd.agent.v1.Capability\x12\x11\n\tsandboxes\x18\x04 \x01(\r\x12\x11\n\ttemplates\x18\x05 \x03(\t\x12-\n\x08\x63ounters\x18\x06 \x01(\x0b\x32\x1b.sandboxd.agent.v1.Counters\"\xd5\x02\n\x08\x43ounters\x12\x19\n\x11sandboxes_claimed\x18\x01 \x01(\x04\x12\x16\n\x0esandboxes_lost\x18\x02 \x01(\x04\x12\x15\n\rexecs_started\x18\x03 \x01(\x04\x12@\n\x0b\x65xecs_ended\x18\x04 \x03(\x0b\x32+.sandboxd.agent.v1.Counters.ExecsEndedEntry\x12\x14\n\x0coutput_bytes\x18\x05 \x01(\x04\x12\x15\n\rspilled_bytes\x18\x06 \x01(\x04\x12\x13\n\x0bstdin_bytes\x18\x07 \x01(\x04\x12\x17\n\x0f\x66ile_read_bytes\x18\x08 \x01(\x04\x12\x1a\n\x12\x66ile_written_bytes\x18\t \x01(\x04\x12\x13\n\x0b\x63pu_time_ns\x18\n \x01(\x04\x1a\x31\n\x0f\x45xecsEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"=\n\nCapability\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tavailable\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"\xcc\x01\n\x06Limits\x12\x19\n\x0cmemory_bytes\x18\x01 \x01(\x04H\x00\x88\x01\x01\x12\x11\n\x04pids\x18\x02 \x01(\rH\x01\x88\x01\x01\x12\x17\n\ncpu_millis\x18\x03 \x01(\rH\x02\x88\x01\x01\x12\x17\n\ndisk_bytes\x18\x04 \x01(\x04H\x03\x88\x01\x01\x12\x19\n\x0coutput_bytes\x18\x05 \x01(\x04H\x04\x88\x01\x01\x42\x0f\n\r_memory_bytesB\x07\n\x05_pidsB\r\n\x0b_cpu_millisB\r\n\x0b_disk_bytesB\x0f\n\r_output_bytes\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\"\xf2\x02\n\x15SandboxesClaimRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x10\n\x08template\x18\x02 \x01(\t\x12)\n\x06limits\x18\x03 \x01(\x0b\x32\x19.sandboxd.agent.v1.Limits\x12\x13\n\x06ttl_ns\x18\x04 \x01(\x04H\x00\x88\x01\x01\x12\x1c\n\x0fidle_timeout_ns\x18\x05 \x01(\x04H\x01\x88\x01\x01\x12&\n\x03\x65nv\x18\x06 \x03(\x0b\x32\x19.sandboxd.agent.v1.EnvVar\x12\x0b\n\x03\x63wd\x18\x07 \x01(\x0c\x12\x0c\n\x04user\x18\x08 \x01(\t\x12\x44\n\x06labels\x18\t \x03(\x0b\x32\x34.sandboxd.agent.v1.SandboxesClaimRequest.LabelsEntry\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\t\n\x07_ttl_nsB\x12\n\x10_idle_timeout_ns\"E\n\x16SandboxesClaimResponse\x12+\n\x07sandbox\x18\x01 \x01(\x0b\x32\x1a.sandboxd.agent.v1.Sandbox\"\x9d\x03\n\x07Sandbox\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\x12\x10\n\x08template\x18\x02 \x01(\t\x12.\n\x05state\x18\x03 \x01(\x0e\x32\x1f.sandboxd.agent.v1.SandboxState\x12)\n\x06launch\x18\x04 \x01(\x0e\x32\x19.sandboxd.agent.v1.Launch\x12\x12\n\nstartup_ns\x18\x05 \x01(\x04\x12)\n\x06limits\x18\x06 \x01(\x0b\x32\x19.sandboxd.agent.v1.Limits\x12\x10\n\x08id_range\x18\x07 \x01(\r\x12\x17\n\x0f\x63reated_unix_ns\x18\x08 \x01(\x04\x12\x17\n\x0f\x65xpires_unix_ns\x18\t \x01(\x04\x12\x15\n\rrunning_execs\x18\n \x01(\r\x12\x36\n\x06labels\x18\x0b \x03(\x0b\x32&.sandboxd.agent.v1.Sandbox.LabelsEntry\x12\x10\n\x08init_pid\x18\x0c \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xa1\x01\n\x14SandboxesListRequest\x12\x43\n\x06labels\x18\x01 \x03(\x0b\x32\x33.sandboxd.agent.v1.SandboxesListRequest.LabelsEntry\x12\x15\n\rinclude_ended\x18\x02 \x01(\x08\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"F\n\x15SandboxesListResponse\x12-\n\tsandboxes\x18\x01 \x03(\x0b\x32\x1a.sandboxd.agent.v1.Sandbox\"-\n\x17SandboxesReleaseRequest\x12\x12\n\nsandbox_id\x18\x01 \x01(\t\",\n\x18SandboxesReleaseResponse\x12\x10\n\x08released\x18\x01 \x01(\x08*B\n\x06Launch\x12\x16\n\x12LAUNCH_UNSPECIFIED\x10\x00\x12\x0f\n\x0bLAUNCH_WARM\x10\x01\x12\x0f\n\x0bLAUNCH_COLD\x10\x02*{\n\x0cSandboxState\x12\x1d\n\x19SANDBOX_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16SANDBOX_STATE_STARTING\x10\x01\x12\x17\n\x13SANDBOX_STATE_READY\x10\x02\x12\x17\n\x13SANDBOX_STATE_ENDED\x10\x03\x32\x83\x03\n\tSandboxes\x12Y\n\x04Info\x12\'.sandboxd.agent.v1.SandboxesInfoRequest\x1a(.sandboxd.agent.v1.SandboxesInfoResponse\x12Y\n\x04List\x12\'.sandboxd.agent.v1.SandboxesListRequest\x1a(.sandboxd.agent.v1.SandboxesListResponse\x12\\\n\x05\x43laim\x12(.sandboxd.agent.v1.SandboxesClaimRequest\x1a).sandboxd.agent.v1.SandboxesClaimResponse\x12\x62\n\x07Release\x12*.sandboxd.agent.v1.SandboxesReleaseRequest\x1a+.sandboxd.agent.v1.SandboxesReleaseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sandboxd._proto.agent.v1.sandboxes_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_COUNTERS_EXECSENDEDENTRY']._loaded_options = None
+  _globals['_COUNTERS_EXECSENDEDENTRY']._serialized_options = b'8\001'
   _globals['_SANDBOXESCLAIMREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_SANDBOXESCLAIMREQUEST_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_SANDBOX_LABELSENTRY']._loaded_options = None
   _globals['_SANDBOX_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_SANDBOXESLISTREQUEST_LABELSENTRY']._loaded_options = None
   _globals['_SANDBOXESLISTREQUEST_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_LAUNCH']._serialized_start=1732
-  _globals['_LAUNCH']._serialized_end=1798
-  _globals['_SANDBOXSTATE']._serialized_start=1800
-  _globals['_SANDBOXSTATE']._serialized_end=1923
+  _globals['_LAUNCH']._serialized_start=2123
+  _globals['_LAUNCH']._serialized_end=2189
+  _globals['_SANDBOXSTATE']._serialized_start=2191
+  _globals['_SANDBOXSTATE']._serialized_end=2314
   _globals['_SANDBOXESINFOREQUEST']._serialized_start=63
   _globals['_SANDBOXESINFOREQUEST']._serialized_end=85
   _globals['_SANDBOXESINFORESPONSE']._serialized_start=88
-  _globals['_SANDBOXESINFORESPONSE']._serialized_end=232
-  _globals['_CAPABILITY']._serialized_start=234
-  _globals['_CAPABILITY']._serialized_end=295
-  _globals['_LIMITS']._serialized_start=298
-  _globals['_LIMITS']._serialized_end=502
-  _globals['_ENVVAR']._serialized_start=504
-  _globals['_ENVVAR']._serialized_end=541
-  _globals['_SANDBOXESCLAIMREQUEST']._serialized_start=544
-  _globals['_SANDBOXESCLAIMREQUEST']._serialized_end=914
-  _globals['_SANDBOXESCLAIMREQUEST_LABELSENTRY']._serialized_start=838
-  _globals['_SANDBOXESCLAIMREQUEST_LABELSENTRY']._serialized_end=883
-  _globals['_SANDBOXESCLAIMRESPONSE']._serialized_start=916
-  _globals['_SANDBOXESCLAIMRESPONSE']._serialized_end=985
-  _globals['_SANDBOX']._serialized_start=988
-  _globals['_SANDBOX']._serialized_end=1401
-  _globals['_SANDBOX_LABELSENTRY']._serialized_start=838
-  _globals['_SANDBOX_LABELSENTRY']._serialized_end=883
-  _globals['_SANDBOXESLISTREQUEST']._serialized_start=1404
-  _globals['_SANDBOXESLISTREQUEST']._serialized_end=1565
-  _globals['_SANDBOXESLISTREQUEST_LABELSENTRY']._serialized_start=838
-  _globals['_SANDBOXESLISTREQUEST_LABELSENTRY']._serialized_end=883
-  _globals['_SANDBOXESLISTRESPONSE']._serialized_start=1567
-  _globals['_SANDBOXESLISTRESPONSE']._serialized_end=1637
-  _globals['_SANDBOXESRELEASEREQUEST']._serialized_start=1639
-  _globals['_SANDBOXESRELEASEREQUEST']._serialized_end=1684
-  _globals['_SANDBOXESRELEASERESPONSE']._serialized_start=1686
-  _globals['_SANDBOXESRELEASERESPONSE']._serialized_end=1730
-  _globals['_SANDBOXES']._serialized_start=1926
-  _globals['_SANDBOXES']._serialized_end=2313
+  _globals['_SANDBOXESINFORESPONSE']._serialized_end=279
+  _globals['_COUNTERS']._serialized_start=282
+  _globals['_COUNTERS']._serialized_end=623
+  _globals['_COUNTERS_EXECSENDEDENTRY']._serialized_start=574
+  _globals['_COUNTERS_EXECSENDEDENTRY']._serialized_end=623
+  _globals['_CAPABILITY']._serialized_start=625
+  _globals['_CAPABILITY']._serialized_end=686
+  _globals['_LIMITS']._serialized_start=689
+  _globals['_LIMITS']._serialized_end=893
+  _globals['_ENVVAR']._serialized_start=895
+  _globals['_ENVVAR']._serialized_end=932
+  _globals['_SANDBOXESCLAIMREQUEST']._serialized_start=935
+  _globals['_SANDBOXESCLAIMREQUEST']._serialized_end=1305
+  _globals['_SANDBOXESCLAIMREQUEST_LABELSENTRY']._serialized_start=1229
+  _globals['_SANDBOXESCLAIMREQUEST_LABELSENTRY']._serialized_end=1274
+  _globals['_SANDBOXESCLAIMRESPONSE']._serialized_start=1307
+  _globals['_SANDBOXESCLAIMRESPONSE']._serialized_end=1376
+  _globals['_SANDBOX']._serialized_start=1379
+  _globals['_SANDBOX']._serialized_end=1792
+  _globals['_SANDBOX_LABELSENTRY']._serialized_start=1229
+  _globals['_SANDBOX_LABELSENTRY']._serialized_end=1274
+  _globals['_SANDBOXESLISTREQUEST']._serialized_start=1795
+  _globals['_SANDBOXESLISTREQUEST']._serialized_end=1956
+  _globals['_SANDBOXESLISTREQUEST_LABELSENTRY']._serialized_start=1229
+  _globals['_SANDBOXESLISTREQUEST_LABELSENTRY']._serialized_end=1274
+  _globals['_SANDBOXESLISTRESPONSE']._serialized_start=1958
+  _globals['_SANDBOXESLISTRESPONSE']._serialized_end=2028
+  _globals['_SANDBOXESRELEASEREQUEST']._serialized_start=2030
+  _globals['_SANDBOXESRELEASEREQUEST']._serialized_end=2075
+  _globals['_SANDBOXESRELEASERESPONSE']._serialized_start=2077
+  _globals['_SANDBOXESRELEASERESPONSE']._serialized_end=2121
+  _globals['_SANDBOXES']._serialized_start=2317
+  _globals['_SANDBOXES']._serialized_end=2704
 # @@protoc_insertion_point(module_scope)

@@ -32,18 +32,51 @@ class SandboxesInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class SandboxesInfoResponse(_message.Message):
-    __slots__ = ("version", "pid", "capabilities", "sandboxes", "templates")
+    __slots__ = ("version", "pid", "capabilities", "sandboxes", "templates", "counters")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     SANDBOXES_FIELD_NUMBER: _ClassVar[int]
     TEMPLATES_FIELD_NUMBER: _ClassVar[int]
+    COUNTERS_FIELD_NUMBER: _ClassVar[int]
     version: str
     pid: int
     capabilities: _containers.RepeatedCompositeFieldContainer[Capability]
     sandboxes: int
     templates: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., pid: _Optional[int] = ..., capabilities: _Optional[_Iterable[_Union[Capability, _Mapping]]] = ..., sandboxes: _Optional[int] = ..., templates: _Optional[_Iterable[str]] = ...) -> None: ...
+    counters: Counters
+    def __init__(self, version: _Optional[str] = ..., pid: _Optional[int] = ..., capabilities: _Optional[_Iterable[_Union[Capability, _Mapping]]] = ..., sandboxes: _Optional[int] = ..., templates: _Optional[_Iterable[str]] = ..., counters: _Optional[_Union[Counters, _Mapping]] = ...) -> None: ...
+
+class Counters(_message.Message):
+    __slots__ = ("sandboxes_claimed", "sandboxes_lost", "execs_started", "execs_ended", "output_bytes", "spilled_bytes", "stdin_bytes", "file_read_bytes", "file_written_bytes", "cpu_time_ns")
+    class ExecsEndedEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    SANDBOXES_CLAIMED_FIELD_NUMBER: _ClassVar[int]
+    SANDBOXES_LOST_FIELD_NUMBER: _ClassVar[int]
+    EXECS_STARTED_FIELD_NUMBER: _ClassVar[int]
+    EXECS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SPILLED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STDIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FILE_READ_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FILE_WRITTEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CPU_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    sandboxes_claimed: int
+    sandboxes_lost: int
+    execs_started: int
+    execs_ended: _containers.ScalarMap[str, int]
+    output_bytes: int
+    spilled_bytes: int
+    stdin_bytes: int
+    file_read_bytes: int
+    file_written_bytes: int
+    cpu_time_ns: int
+    def __init__(self, sandboxes_claimed: _Optional[int] = ..., sandboxes_lost: _Optional[int] = ..., execs_started: _Optional[int] = ..., execs_ended: _Optional[_Mapping[str, int]] = ..., output_bytes: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., stdin_bytes: _Optional[int] = ..., file_read_bytes: _Optional[int] = ..., file_written_bytes: _Optional[int] = ..., cpu_time_ns: _Optional[int] = ...) -> None: ...
 
 class Capability(_message.Message):
     __slots__ = ("name", "available", "detail")

@@ -55,8 +55,26 @@ pub(crate) fn check(command: &v1::Command) -> Answer<()> {
     }
     check_directory("cwd", &command.cwd)?;
     parse_user(&command.user)?;
-    if command.timeout_ns == Some(0) {
-        return Err(invalid("timeout_ns is 0: leave it out for no limit, or give more than 0"));
+    for (field, value) in [
+        ("timeout_ns", command.timeout_ns),
+        ("idle_output_timeout_ns", command.idle_output_timeout_ns),
+        ("cpu_time_limit_ns", command.cpu_time_limit_ns),
+    ] {
+        if value == Some(0) {
+            let what = format!("{field} is 0: leave it out for no limit, or give more than 0");
+            return Err(invalid(what));
+        }
+    }
+    for (field, is_asked_for) in [
+        ("idle_output_timeout_ns", command.idle_output_timeout_ns.is_some()),
+        ("cpu_time_limit_ns", command.cpu_time_limit_ns.is_some()),
+        ("pty", command.pty.is_some()),
+        ("grader", command.grader),
+    ] {
+        if is_asked_for {
+            let message = format!("{field} is not supported yet");
+            return Err(CallError::new(ErrorCode::Unsupported, message));
+        }
     }
     Ok(())
 }

@@ -145,6 +145,7 @@ pub(crate) fn measure(
         limit_peak: hit.map(|hit| hit.peak),
         stdout_total_bytes,
         stderr_total_bytes,
+        ..v1::ExecEnd::default()
     }
 }
 

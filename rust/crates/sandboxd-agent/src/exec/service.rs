@@ -73,7 +73,13 @@ impl Agent {
         &self,
         request: v1::ExecStartRequest,
     ) -> Answer<v1::ExecStartResponse> {
-        let v1::ExecStartRequest { sandbox_id, exec_id, command, stdin } = request;
+        let output = request.output();
+        let v1::ExecStartRequest { sandbox_id, exec_id, command, stdin, .. } = request;
+        if !matches!(output, v1::OutputPolicy::Unspecified | v1::OutputPolicy::Spill)
+            || request.output_window_bytes.is_some()
+        {
+            return Err(CallError::new(ErrorCode::Unsupported, "output cannot be chosen yet"));
+        }
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
         let mode = Mode::Start { stdin };

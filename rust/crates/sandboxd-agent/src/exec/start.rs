@@ -205,8 +205,21 @@ fn out_of(what: &str, error: &io::Error) -> CallError {
 /// commands, and 2⁶⁴ tries.
 fn fingerprint(command: &v1::Command, mode: &Mode) -> Fingerprint {
     let mut hasher = DefaultHasher::new();
-    let v1::Command { argv, shell, env, cwd, user, timeout_ns } = command;
-    (argv, shell, env, cwd, user, timeout_ns).hash(&mut hasher);
+    let v1::Command {
+        argv,
+        shell,
+        env,
+        cwd,
+        user,
+        timeout_ns,
+        idle_output_timeout_ns,
+        cpu_time_limit_ns,
+        pty,
+        grader,
+    } = command;
+    (argv, shell, env, cwd, user).hash(&mut hasher);
+    (timeout_ns, idle_output_timeout_ns, cpu_time_limit_ns).hash(&mut hasher);
+    (pty.map(|pty| (pty.rows, pty.columns)), grader).hash(&mut hasher);
     match mode {
         // How much is kept is a matter of the answer, not of the command.
         Mode::Run { stdin, keep: _ } => stdin.hash(&mut hasher),

@@ -30,6 +30,7 @@ impl Agent {
             capabilities: host.capabilities.to_wire(),
             sandboxes: u32::try_from(lock(&host.table).live_count()).unwrap_or(u32::MAX),
             templates: host.templates.names(),
+            counters: None,
         })
     }
 

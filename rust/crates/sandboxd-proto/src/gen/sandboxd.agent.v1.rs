@@ -59,6 +59,26 @@ pub struct Command {
     /// Wall-clock limit, enforced by the agent. Unset means no limit.
     #[prost(uint64, optional, tag = "6")]
     pub timeout_ns: ::core::option::Option<u64>,
+    /// Longest time without a byte of output on either stream: `CAUSE_IDLE_OUTPUT_TIMEOUT`.
+    #[prost(uint64, optional, tag = "7")]
+    pub idle_output_timeout_ns: ::core::option::Option<u64>,
+    /// CPU time of all processes of the exec together: `CAUSE_CPU_LIMIT`.
+    #[prost(uint64, optional, tag = "8")]
+    pub cpu_time_limit_ns: ::core::option::Option<u64>,
+    /// A terminal as stdin, stdout and stderr: everything written to it is stdout.
+    #[prost(message, optional, tag = "9")]
+    pub pty: ::core::option::Option<Pty>,
+    /// Sees the protected files of the sandbox. Meanwhile nothing else in it runs.
+    #[prost(bool, tag = "10")]
+    pub grader: bool,
+}
+/// Size of a terminal in characters. 0: 24 rows, 80 columns.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Pty {
+    #[prost(uint32, tag = "1")]
+    pub rows: u32,
+    #[prost(uint32, tag = "2")]
+    pub columns: u32,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecRunRequest {
@@ -76,7 +96,7 @@ pub struct ExecRunRequest {
     pub max_output_bytes: ::core::option::Option<u64>,
 }
 /// How an exec ended. Only a program that ran has one: anything else is an error.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecEnd {
     #[prost(enumeration = "Cause", tag = "1")]
     pub cause: i32,
@@ -103,6 +123,17 @@ pub struct ExecEnd {
     pub stdout_total_bytes: u64,
     #[prost(uint64, tag = "10")]
     pub stderr_total_bytes: u64,
+    /// Read from and written to block devices and page cache by its processes, as far as the kernel
+    /// counts it; unset where it does not.
+    #[prost(uint64, optional, tag = "11")]
+    pub io_read_bytes: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "12")]
+    pub io_write_bytes: ::core::option::Option<u64>,
+    /// Of the whole stream, where bytes of it were not kept; else empty.
+    #[prost(bytes = "bytes", tag = "13")]
+    pub stdout_sha256: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "14")]
+    pub stderr_sha256: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecRunResponse {
@@ -127,9 +158,14 @@ pub struct ExecStartRequest {
     pub exec_id: ::prost::alloc::string::String,
     #[prost(message, optional, tag = "3")]
     pub command: ::core::option::Option<Command>,
-    /// Whether stdin is a pipe fed by WriteStdin. False: the null device.
+    /// Whether stdin is a pipe fed by WriteStdin. False: the null device. A terminal always is.
     #[prost(bool, tag = "4")]
     pub stdin: bool,
+    #[prost(enumeration = "OutputPolicy", tag = "5")]
+    pub output: i32,
+    /// Kept of each stream in memory. Unset: 1 MiB.
+    #[prost(uint64, optional, tag = "6")]
+    pub output_window_bytes: ::core::option::Option<u64>,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecStartResponse {
@@ -150,6 +186,9 @@ pub struct ExecAttachRequest {
     pub stdout_offset: u64,
     #[prost(uint64, tag = "4")]
     pub stderr_offset: u64,
+    /// End after what is there now, with or without an end event, instead of waiting for more.
+    #[prost(bool, tag = "5")]
+    pub no_wait: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecAttachResponse {
@@ -250,6 +289,7 @@ pub enum Cause {
     DiskLimit = 7,
     OutputLimit = 8,
     Canceled = 9,
+    IdleOutputTimeout = 10,
 }
 impl Cause {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -268,6 +308,7 @@ impl Cause {
             Self::DiskLimit => "CAUSE_DISK_LIMIT",
             Self::OutputLimit => "CAUSE_OUTPUT_LIMIT",
             Self::Canceled => "CAUSE_CANCELED",
+            Self::IdleOutputTimeout => "CAUSE_IDLE_OUTPUT_TIMEOUT",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -283,6 +324,44 @@ impl Cause {
             "CAUSE_DISK_LIMIT" => Some(Self::DiskLimit),
             "CAUSE_OUTPUT_LIMIT" => Some(Self::OutputLimit),
             "CAUSE_CANCELED" => Some(Self::Canceled),
+            "CAUSE_IDLE_OUTPUT_TIMEOUT" => Some(Self::IdleOutputTimeout),
+            _ => None,
+        }
+    }
+}
+/// What becomes of output beyond the window while nobody reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutputPolicy {
+    /// As `OUTPUT_POLICY_SPILL`.
+    Unspecified = 0,
+    /// Goes to a file, up to the agent's limit; beyond it the program waits.
+    Spill = 1,
+    /// The program waits in its write.
+    Block = 2,
+    /// The oldest output is dropped; a reader sees the offset jump.
+    DropOldest = 3,
+}
+impl OutputPolicy {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTPUT_POLICY_UNSPECIFIED",
+            Self::Spill => "OUTPUT_POLICY_SPILL",
+            Self::Block => "OUTPUT_POLICY_BLOCK",
+            Self::DropOldest => "OUTPUT_POLICY_DROP_OLDEST",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTPUT_POLICY_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTPUT_POLICY_SPILL" => Some(Self::Spill),
+            "OUTPUT_POLICY_BLOCK" => Some(Self::Block),
+            "OUTPUT_POLICY_DROP_OLDEST" => Some(Self::DropOldest),
             _ => None,
         }
     }
@@ -1818,6 +1897,36 @@ pub struct SandboxesInfoResponse {
     pub sandboxes: u32,
     #[prost(string, repeated, tag = "5")]
     pub templates: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(message, optional, tag = "6")]
+    pub counters: ::core::option::Option<Counters>,
+}
+/// Totals since the agent started.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Counters {
+    #[prost(uint64, tag = "1")]
+    pub sandboxes_claimed: u64,
+    #[prost(uint64, tag = "2")]
+    pub sandboxes_lost: u64,
+    #[prost(uint64, tag = "3")]
+    pub execs_started: u64,
+    /// By cause, under its name in small letters: `exited`, `memory_limit`.
+    #[prost(btree_map = "string, uint64", tag = "4")]
+    pub execs_ended: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
+    #[prost(uint64, tag = "5")]
+    pub output_bytes: u64,
+    #[prost(uint64, tag = "6")]
+    pub spilled_bytes: u64,
+    #[prost(uint64, tag = "7")]
+    pub stdin_bytes: u64,
+    #[prost(uint64, tag = "8")]
+    pub file_read_bytes: u64,
+    #[prost(uint64, tag = "9")]
+    pub file_written_bytes: u64,
+    #[prost(uint64, tag = "10")]
+    pub cpu_time_ns: u64,
 }
 /// One thing that the host gives or does not give, e.g. `limit.memory`, `user.range`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -17,7 +17,8 @@ async fn h9_a_started_command_takes_input_and_streams_its_output_with_the_end_la
     let id = || ("a".to_owned(), "cat".to_owned());
     let (sandbox_id, exec_id) = id();
     let command = Some(program("cat"));
-    let request = v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: true };
+    let request =
+        v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: true, ..Default::default() };
     let started = live.agent.exec_start(request.clone()).await.unwrap();
     assert!(started.pid > 0 && started.started);
     assert!(!live.agent.exec_start(request).await.unwrap().started);
@@ -38,7 +39,9 @@ async fn h9_a_started_command_takes_input_and_streams_its_output_with_the_end_la
         output.extend_from_slice(&part.data);
     }
     assert_eq!(output, b"x\ny\n");
-    let Some(Event::End(end)) = events.last().unwrap().as_ref().unwrap().event else { panic!() };
+    let Some(Event::End(end)) = events.last().unwrap().as_ref().unwrap().event.clone() else {
+        panic!()
+    };
     assert_eq!(end.exit_code, Some(0));
     live.end().await;
 }
@@ -51,7 +54,8 @@ async fn o9_a_reader_gets_every_byte_of_more_than_a_window() {
     let id = || ("a".to_owned(), "big".to_owned());
     let (sandbox_id, exec_id) = id();
     let command = Some(shell("head -c 100000000 /dev/zero | tr '\\0' x"));
-    let request = v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: false };
+    let request =
+        v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: false, ..Default::default() };
     live.agent.exec_start(request).await.unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     let (sandbox_id, exec_id) = id();
@@ -84,7 +88,8 @@ async fn h4_without_a_reader_a_program_runs_to_its_end() {
     live.claim("a", v1::Limits::default()).await;
     let (sandbox_id, exec_id) = ("a".to_owned(), "big".to_owned());
     let command = Some(shell("head -c 200000000 /dev/zero"));
-    let request = v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: false };
+    let request =
+        v1::ExecStartRequest { sandbox_id, exec_id, command, stdin: false, ..Default::default() };
     live.agent.exec_start(request).await.unwrap();
     let exec = live.agent.sandbox("a").unwrap().execs().all().pop().unwrap();
     let result = tokio::time::timeout(Duration::from_secs(30), exec.result()).await.unwrap();
