@@ -1,9 +1,10 @@
 """The claim of a sandbox, and the calls that are made before and after it is answered.
 
 Invariants: a call of an unbound handle is written behind the claim on the same connection, so the
-agent, which holds calls until the sandbox is ready, runs them in order. On another connection (a
-thread, a loop, a repair) the same claim goes first again; the agent knows it by the sandbox's id.
-After `close` nothing is sent any more.
+agent, which holds calls until the sandbox is ready, begins them in order. A call that has to have
+happened before later ones of the unbound handle, such as a write of a file, holds those back until
+it ended. On another connection (a thread, a loop, a repair) the same claim goes first again; the
+agent knows it by the sandbox's id. After `close` nothing is sent any more.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from sandboxd._native import Request, SandboxRecord
-    from sandboxd.client._transport import Pending, Transport
+    from sandboxd.client._transport import Milestone, Pending, Transport
 
 T = TypeVar("T")
 
@@ -53,6 +54,8 @@ class Binding:
         self._claims: dict[Hashable, Pending[SandboxRecord]] = {}
         self._unwaited: dict[Hashable, Pending[SandboxRecord]] = {}
         """Claims that nobody waits for. Who takes one out decides what becomes of it."""
+        self._ahead: list[Milestone] = []
+        """Ends of calls of the unbound handle that later ones of it have to wait for."""
         self._bound = False
         self._closed = False
         self._failure: SandboxError | None = None
@@ -75,12 +78,12 @@ class Binding:
         agent = self.channel.transport.agent
         return self._claimed_at is not None and not self._closed and not agent.is_dead()
 
-    async def call(self, request: Request[T]) -> T:
-        """Make a call about the sandbox."""
+    async def call(self, request: Request[T], *, begins: bool = False) -> T:
+        """Make a call about the sandbox, one that only `begins` something or is over at its end."""
         if self._closed:
             raise self._closed_error()
         if not self._bound:
-            return await self._call_unbound(request)
+            return await self._call_in_order(request, begins=begins)
         try:
             return await self.channel.transport.call(request)
         except NativeError as error:
@@ -93,6 +96,13 @@ class Binding:
         if not self._bound:
             self._note_use()
             await self._bind(None)
+
+    async def ready_in_order(self) -> None:
+        """Wait until the sandbox is ready and what was asked of the unbound handle has happened."""
+        if not self._bound:
+            for each in list(self._ahead):
+                await each.reached()
+        await self.ready()
 
     def post(self, request: Request[object]) -> None:
         """Make a call whose outcome nobody waits for, if that is possible at once."""
@@ -139,6 +149,31 @@ class Binding:
     def _is_refused(self) -> bool:
         """Whether the agent answered the claim with an error."""
         return self._failure is not None and not isinstance(self._failure, AgentError)
+
+    async def _call_in_order(self, request: Request[T], *, begins: bool) -> T:
+        self._note_use()
+        ahead = list(self._ahead)
+        over = None if begins else self.channel.transport.milestone()
+        if over is not None:
+            self._ahead.append(over)
+        try:
+            for each in ahead:
+                await each.reached()
+            if self._closed:
+                raise self._closed_error()
+            if not self._bound:
+                return await self._call_unbound(request)
+            return await self._call_bound(request)
+        finally:
+            if over is not None:
+                self._ahead.remove(over)
+                over.reach()
+
+    async def _call_bound(self, request: Request[T]) -> T:
+        try:
+            return await self.channel.transport.call(request)
+        except NativeError as error:
+            return await self._recovered(request, from_native(error))
 
     async def _call_unbound(self, request: Request[T]) -> T:
         self._note_use()

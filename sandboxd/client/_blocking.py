@@ -68,6 +68,16 @@ class BlockingPending(Generic[T]):
         self._connection.forget(self._call)
 
 
+class BlockingMilestone:
+    """See `Milestone`. A thread makes one call after the other; those of several have no order."""
+
+    def reach(self) -> None:
+        """See `Milestone`."""
+
+    async def reached(self) -> None:
+        """Return at once."""
+
+
 class BlockingStream(Generic[T]):
     """A stream that is read by a thread."""
 
@@ -128,6 +138,10 @@ class BlockingTransport:
         """See `Transport`."""
         connection = self.connection()
         return BlockingStream(connection, connection.submit(request))
+
+    def milestone(self) -> BlockingMilestone:
+        """See `Transport`."""
+        return BlockingMilestone()
 
     async def sleep(self, seconds: float) -> None:
         """See `Transport`."""

@@ -77,7 +77,7 @@ class AsyncFiles:
         start = _validate.count("offset", offset, 0, _MAX)
         rest = None if length is None else _validate.count("length", length, 0, _MAX)
         room = _validate.count("max_bytes", max_bytes, 0, _MAX)
-        await self._binding.ready()
+        await self._binding.ready_in_order()
         parts: list[bytes] = []
         repair = Repair(self._binding.channel, repeatable=True)
         while True:

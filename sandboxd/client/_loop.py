@@ -118,6 +118,24 @@ class LoopPending(Generic[T]):
         self._connection.forget(self._call)
 
 
+class LoopMilestone:
+    """See `Milestone`."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        """Begin unreached."""
+        self._event = asyncio.Event()
+
+    def reach(self) -> None:
+        """See `Milestone`."""
+        self._event.set()
+
+    async def reached(self) -> None:
+        """See `Milestone`."""
+        await self._event.wait()
+
+
 class LoopStream(Generic[T]):
     """A stream that is read on an event loop."""
 
@@ -183,6 +201,10 @@ class LoopTransport:
         loop = asyncio.get_running_loop()
         connection = self._connected(loop)
         return LoopStream(connection.native, connection.submit(loop, request, None))
+
+    def milestone(self) -> LoopMilestone:
+        """See `Transport`."""
+        return LoopMilestone()
 
     async def sleep(self, seconds: float) -> None:
         """See `Transport`."""

@@ -295,7 +295,7 @@ class AsyncSandbox:
             _validate.stdin(stdin),
             _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT),
         )
-        return run_result(name, await self._binding.call(request))
+        return run_result(name, await self._binding.call(request, begins=True))
 
     async def start(
         self,
@@ -357,7 +357,7 @@ class AsyncSandbox:
             _validate.output_window(output_window_bytes),
         )
         try:
-            pid, _ = await self._binding.call(request)
+            pid, _ = await self._binding.call(request, begins=True)
         except SandboxError:
             raise
         except BaseException:

@@ -47,6 +47,16 @@ class Stream(Protocol[T]):
         """Stop the stream."""
 
 
+class Milestone(Protocol):
+    """Something that is reached once, and can be waited for."""
+
+    def reach(self) -> None:
+        """Let those who wait go on, in the order in which they came."""
+
+    async def reached(self) -> None:
+        """Wait for it."""
+
+
 class Transport(Protocol):
     """The way to one agent. Errors are the extension's `NativeError`."""
 
@@ -68,6 +78,9 @@ class Transport(Protocol):
 
     def stream(self, request: Request[T]) -> Stream[T]:
         """Send a call whose answer is a stream."""
+
+    def milestone(self) -> Milestone:
+        """Make something to wait for beside other calls of this transport."""
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""

@@ -102,3 +102,35 @@ async def l9_an_idle_timeout_spares_a_silent_command_and_starts_at_its_exit(setu
     await expect_raises(SandboxError, sandbox.run("true"))
     expect_equal("what is left", outside.left(), [])
     await sandbox.close()
+
+
+@registry.check(seconds=60)
+async def z5_what_an_unbound_handle_is_asked_takes_effect_in_that_order(setup: Setup) -> None:
+    """Asked at once, from tasks that do not wait for each other; the file is large."""
+    content = bytes(range(256)) * 32_768
+    for _ in range(10):
+        async with setup.sandbox(env={"WHO": "claim"}) as sandbox:
+            made, written, first, read, last = await asyncio.gather(
+                sandbox.files.mkdir("/tmp/new/folder", parents=True),
+                sandbox.files.write("/tmp/new/folder/f", content),
+                sandbox.run("wc -c < /tmp/new/folder/f; echo $WHO"),
+                sandbox.files.read("/tmp/new/folder/f"),
+                sandbox.run("cat /tmp/new/folder/f | wc -c"),
+            )
+            size = len(content)
+            expect_equal("what the first two gave", (made, written.size), (None, size))
+            expect_equal("what the first command saw", first.stdout, f"{size}\nclaim\n")
+            expect(read == content, "the file was not read whole")
+            expect_equal("what the last command saw", last.stdout, f"{size}\n")
+
+
+@registry.check()
+async def z5_a_command_does_not_wait_for_the_end_of_one_that_was_asked_before(
+    setup: Setup,
+) -> None:
+    """Commands of an unbound handle start in order, and run side by side."""
+    async with setup.sandbox() as sandbox:
+        long = asyncio.ensure_future(sandbox.run("while [ ! -e /tmp/go ]; do sleep .05; done"))
+        await asyncio.sleep(0)
+        await asyncio.wait_for(sandbox.run("touch /tmp/go"), 10)
+        expect_equal("how the first ended", (await long).exit_code, 0)

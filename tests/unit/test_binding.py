@@ -20,6 +20,7 @@ from sandboxd import (
 )
 from sandboxd._native import ERROR_CODES, NativeError
 from sandboxd.client._binding import Binding
+from sandboxd.client._loop import LoopMilestone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +96,9 @@ class Transport:
 
     def stream(self, request: Any) -> Any:
         raise NotImplementedError
+
+    def milestone(self) -> LoopMilestone:
+        return LoopMilestone()
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

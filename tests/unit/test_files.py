@@ -53,7 +53,7 @@ class Bound:
     def transport(self) -> Bound:
         return self
 
-    async def ready(self) -> None:
+    async def ready_in_order(self) -> None:
         return
 
     def stream(self, request: Any) -> Endless:
