@@ -7,6 +7,7 @@ __all__ = [
     "ERROR_CODES",
     "AgentInfo",
     "Connection",
+    "Counters",
     "ExecEnd",
     "ExecSummary",
     "FileRecord",
@@ -169,6 +170,14 @@ class ExecEnd:
     def stderr_total_bytes(self) -> int:
         """Bytes written to stderr."""
 
+    @property
+    def io_read_bytes(self) -> int | None:
+        """Bytes read from block devices, where the kernel counts them."""
+
+    @property
+    def io_write_bytes(self) -> int | None:
+        """Bytes written to block devices, likewise."""
+
 @final
 class RunReply:
     """Result of a run; each look at a stream makes a new bytes object."""
@@ -292,6 +301,54 @@ class AgentInfo:
     @property
     def templates(self) -> list[str]:
         """Templates it offers."""
+
+    @property
+    def counters(self) -> Counters:
+        """Totals since it started."""
+
+@final
+class Counters:
+    """Totals of an agent since it started. Its names are those of `sandboxd.Counters`."""
+
+    @property
+    def sandboxes_claimed(self) -> int:
+        """Sandboxes."""
+
+    @property
+    def sandboxes_lost(self) -> int:
+        """Sandboxes."""
+
+    @property
+    def execs_started(self) -> int:
+        """Execs."""
+
+    @property
+    def execs_ended(self) -> dict[str, int]:
+        """Execs, by cause."""
+
+    @property
+    def output_bytes(self) -> int:
+        """Bytes."""
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes."""
+
+    @property
+    def stdin_bytes(self) -> int:
+        """Bytes."""
+
+    @property
+    def file_read_bytes(self) -> int:
+        """Bytes."""
+
+    @property
+    def file_written_bytes(self) -> int:
+        """Bytes."""
+
+    @property
+    def cpu_time(self) -> float:
+        """Seconds of CPU."""
 
 @final
 class FileRecord:

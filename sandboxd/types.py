@@ -16,6 +16,7 @@ __all__ = [
     "Capability",
     "Cause",
     "Command",
+    "Counters",
     "ExecInfo",
     "ExecResult",
     "FileEntry",
@@ -57,7 +58,8 @@ class Cause(str, Enum):
     TIMEOUT = "timeout"
     """The `timeout` of the call was over."""
     CPU_LIMIT = "cpu_limit"
-    """Its CPU time was used up."""
+    """Its processes together used up the `cpu_time` of the call. One that ends by itself with more
+    than that has this cause too, and its exit code."""
     MEMORY_LIMIT = "memory_limit"
     """A process of the sandbox was killed at the memory limit."""
     PIDS_LIMIT = "pids_limit"
@@ -69,7 +71,8 @@ class Cause(str, Enum):
     CANCELED = "canceled"
     """The caller ended it."""
     IDLE_OUTPUT_TIMEOUT = "idle_output_timeout"
-    """It wrote nothing for the `idle_output_timeout` of the call."""
+    """It wrote nothing, to neither stream, for the `idle_output_timeout` of the call. Time in which
+    it waits for a reader of its output does not count."""
 
     def __str__(self) -> str:
         """Return the text alone, as it is on the wire."""
@@ -127,13 +130,21 @@ class ExecResult:
     duration: float
     """Seconds from its start to its end, measured by the agent."""
     cpu_time: float
-    """Seconds of CPU used by the main process and the children it waited for."""
+    """Seconds of CPU used by all of its processes until its end.
+
+    Where `limit.cpu_time` is no capability of the agent, and of an exec that ends by itself within
+    20 ms, only those of the main process and the children it waited for."""
     peak_memory: int
     """Bytes: the highest resident memory of the main process and the children it waited for."""
     limit: float | int | None = None
     """Value of the limit that `cause` names: seconds for a time, bytes, or processes."""
     limit_peak: float | int | None = None
     """Highest use seen of that limit, in its unit."""
+    io_read_bytes: int | None = None
+    """Bytes that the main process and the children it waited for read from disks. Files that are in
+    memory, as all of a sandbox's own are, count nothing. `None` where the kernel does not count."""
+    io_write_bytes: int | None = None
+    """Bytes that they wrote to disks, as `io_read_bytes`."""
     _text: dict[str, str] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
@@ -277,6 +288,33 @@ class Capability:
 
 
 @dataclass(frozen=True, slots=True)
+class Counters:
+    """Totals of an agent since it started. What an exec did is added when it ends."""
+
+    sandboxes_claimed: int
+    """Sandboxes that were begun."""
+    sandboxes_lost: int
+    """Of these, how many the infrastructure ended."""
+    execs_started: int
+    """Commands that were handed to a sandbox: all that have ended, and those that run."""
+    execs_ended: Mapping[str, int]
+    """Execs by how they ended: the text of their `Cause`; `lost` with their sandbox; `never_ran`
+    because the program could not be started. Only what has happened is in it."""
+    output_bytes: int
+    """Bytes that programs wrote to stdout and stderr."""
+    spilled_bytes: int
+    """Bytes of it that went to a file because nobody read them in time."""
+    stdin_bytes: int
+    """Bytes that were taken for programs to read."""
+    file_read_bytes: int
+    """Bytes read by file calls."""
+    file_written_bytes: int
+    """Bytes written by file calls."""
+    cpu_time: float
+    """Seconds of CPU of all execs, as in `ExecResult`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AgentInfo:
     """What an agent is and what its host can enforce."""
 
@@ -290,3 +328,5 @@ class AgentInfo:
     """Sandboxes it has."""
     templates: tuple[str, ...]
     """Names of the templates it offers."""
+    counters: Counters
+    """What it has done since it started."""

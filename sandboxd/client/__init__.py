@@ -1,7 +1,7 @@
 """The SDK: handles of sandboxes, and the way to the agent that has them."""
 
 from sandboxd._native import __version__
-from sandboxd.client._agent_info import agent_info, sandboxes
+from sandboxd.client._agent_info import agent_info, agents, sandboxes
 from sandboxd.client._files import AsyncFiles
 from sandboxd.client._many import run_many, run_many_async
 from sandboxd.client._process import AsyncProcess
@@ -17,6 +17,7 @@ __all__ = [
     "Sandbox",
     "__version__",
     "agent_info",
+    "agents",
     "run_many",
     "run_many_async",
     "sandboxes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sandboxd._native import info_request, list_sandboxes_request
 from sandboxd.client import _settings, _state, _validate
@@ -10,14 +10,16 @@ from sandboxd.client._agent import current_agent
 from sandboxd.client._agent_base import Agent
 from sandboxd.client._blocking import BlockingTransport, drive
 from sandboxd.client._channel import Channel
-from sandboxd.client._results import sandbox_info
+from sandboxd.client._results import agent_description, sandbox_info
 from sandboxd.exceptions import AgentError
-from sandboxd.types import AgentInfo, Capability
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sandboxd.types import SandboxInfo
+    from sandboxd._native import Request
+    from sandboxd.types import AgentInfo, SandboxInfo
+
+T = TypeVar("T")
 
 
 def agent_info() -> AgentInfo:
@@ -32,14 +34,18 @@ def agent_info() -> AgentInfo:
         VersionMismatchError: If the agent is of another minor release.
     """
     channel = Channel(BlockingTransport(current_agent()))
-    info = drive(channel.call(info_request()))
-    return AgentInfo(
-        version=info.version,
-        pid=info.pid,
-        capabilities=tuple(Capability(*each) for each in info.capabilities),
-        sandboxes=info.sandboxes,
-        templates=tuple(info.templates),
-    )
+    return agent_description(drive(channel.call(info_request())))
+
+
+def agents() -> list[AgentInfo]:
+    """Return what all agents of this user on this machine are, and what they have done.
+
+    Starts no agent, and leaves out whichever does not answer, as `sandboxes` does. Blocks.
+
+    Raises:
+        AgentUnreachableError: If the agent that `SANDBOXD_SOCKET` names does not answer.
+    """
+    return [agent_description(info) for info in _ask_all(info_request())]
 
 
 def sandboxes(*, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
@@ -56,18 +62,23 @@ def sandboxes(*, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
         AgentUnreachableError: If the agent that `SANDBOXD_SOCKET` names does not answer.
     """
     request = list_sandboxes_request(_validate.labels(labels), False)  # noqa: FBT003  (positional, as every field)
+    return [sandbox_info(record) for found in _ask_all(request) for record in found]
+
+
+def _ask_all(request: Request[T]) -> list[T]:
+    """The answers of all agents of this user; of the one alone that the settings name."""
     settings = _settings.read()
     if settings.socket is not None:
         channel = Channel(BlockingTransport(current_agent()))
-        return [sandbox_info(record) for record in drive(channel.call(request))]
-    found = []
+        return [drive(channel.call(request))]
+    answers = []
     for socket in sorted((settings.state / _state.SOCKETS).glob("*.sock")):
         agent = Agent(str(socket), settings)
         # Its process started it earlier: nobody waits here for as long as a start may take.
         agent.has_answered = True
         transport = BlockingTransport(agent)
         try:
-            found += drive(Channel(transport).call_once(request))
+            answers.append(drive(Channel(transport).call_once(request)))
         except AgentError:
             continue
-    return [sandbox_info(record) for record in found]
+    return answers

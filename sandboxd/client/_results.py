@@ -7,7 +7,10 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Literal, cast
 
 from sandboxd.types import (
+    AgentInfo,
+    Capability,
     Cause,
+    Counters,
     ExecInfo,
     ExecResult,
     FileEntry,
@@ -16,10 +19,11 @@ from sandboxd.types import (
 )
 
 if TYPE_CHECKING:
+    from sandboxd._native import AgentInfo as NativeAgentInfo
     from sandboxd._native import ExecEnd, ExecSummary, FileRecord, RunReply, SandboxRecord
 
 _CAUSES = {cause.value: cause for cause in Cause}
-_TIMES = (Cause.TIMEOUT, Cause.CPU_LIMIT)
+_TIMES = (Cause.TIMEOUT, Cause.CPU_LIMIT, Cause.IDLE_OUTPUT_TIMEOUT)
 
 
 def run_result(exec_id: str, reply: RunReply) -> ExecResult:
@@ -48,6 +52,8 @@ def exec_result(
         peak_memory=end.peak_memory,
         limit=_in_unit(cause, end.limit),
         limit_peak=_in_unit(cause, end.limit_peak),
+        io_read_bytes=end.io_read_bytes,
+        io_write_bytes=end.io_write_bytes,
     )
 
 
@@ -61,6 +67,30 @@ def exec_info(exec_: ExecSummary) -> ExecInfo:
         started_at=_moment(exec_.started_at),
         cause=None if end is None else _CAUSES[end.cause],
         exit_code=None if end is None else end.exit_code,
+    )
+
+
+def agent_description(info: NativeAgentInfo) -> AgentInfo:
+    """Build the description of an agent."""
+    counters = info.counters
+    return AgentInfo(
+        version=info.version,
+        pid=info.pid,
+        capabilities=tuple(Capability(*each) for each in info.capabilities),
+        sandboxes=info.sandboxes,
+        templates=tuple(info.templates),
+        counters=Counters(
+            sandboxes_claimed=counters.sandboxes_claimed,
+            sandboxes_lost=counters.sandboxes_lost,
+            execs_started=counters.execs_started,
+            execs_ended=counters.execs_ended,
+            output_bytes=counters.output_bytes,
+            spilled_bytes=counters.spilled_bytes,
+            stdin_bytes=counters.stdin_bytes,
+            file_read_bytes=counters.file_read_bytes,
+            file_written_bytes=counters.file_written_bytes,
+            cpu_time=counters.cpu_time,
+        ),
     )
 
 

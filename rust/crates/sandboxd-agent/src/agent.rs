@@ -14,7 +14,8 @@ use tokio::sync::watch;
 
 use crate::call::Answer;
 use crate::capabilities::Capabilities;
-use crate::launcher::Launcher;
+use crate::counters::Counters;
+use crate::launcher::{LaunchError, Launcher};
 use crate::lock::lock;
 use crate::sandboxes::{Cpus, Sandbox, SandboxTable, keep, watch_deadlines};
 use crate::state::StateFolder;
@@ -57,7 +58,7 @@ pub(crate) struct AgentConfig {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error("cannot start the launcher {}", program.display())]
-    Launcher { program: PathBuf, source: std::io::Error },
+    Launcher { program: PathBuf, source: LaunchError },
 }
 
 /// A running agent. Cheap to clone.
@@ -79,6 +80,7 @@ pub(crate) struct Host {
     pub(crate) cpus: Cpus,
     pub(crate) table: Mutex<SandboxTable<Arc<Sandbox>>>,
     pub(crate) next_number: AtomicU32,
+    pub(crate) counters: Arc<Counters>,
     /// `None` once the agent ends: no sandbox begins then.
     keepers: Mutex<Option<Keepers>>,
 }
@@ -92,7 +94,7 @@ impl Agent {
     /// # Errors
     ///
     /// If the launcher cannot be started.
-    pub(crate) fn start(config: AgentConfig) -> Result<Self, StartError> {
+    pub(crate) async fn start(config: AgentConfig) -> Result<Self, StartError> {
         let AgentConfig { state, templates, capabilities, cgroups, init } = config;
         let launcher = LauncherConfig {
             program: init.clone(),
@@ -102,6 +104,7 @@ impl Agent {
             state: Some(state.own().to_owned()),
         };
         let launcher = Launcher::start(launcher)
+            .await
             .map_err(|source| StartError::Launcher { program: init, source })?;
         let cpus = Cpus::of_this_process();
         let host = Arc::new(Host {
@@ -113,6 +116,7 @@ impl Agent {
             cpus,
             table: Mutex::new(SandboxTable::new(MAX_SANDBOXES as usize)),
             next_number: AtomicU32::new(0),
+            counters: Arc::default(),
             keepers: Mutex::new(Some(watch::Sender::new(()))),
         });
         let (deadlines, arrivals) = unbounded_channel();

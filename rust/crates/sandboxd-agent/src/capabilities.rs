@@ -27,6 +27,8 @@ pub(crate) enum Feature {
     PidsLimit,
     CpuLimit,
     DiskLimit,
+    /// The CPU time of everything that an exec started can be read, and so be limited.
+    CpuTimeLimit,
     /// Every process of an exec can be ended, whatever it did to hide.
     KillTree,
     StateFolder,
@@ -47,6 +49,7 @@ impl Feature {
             Self::PidsLimit => "limit.pids",
             Self::CpuLimit => "limit.cpu",
             Self::DiskLimit => "limit.disk",
+            Self::CpuTimeLimit => "limit.cpu_time",
             Self::KillTree => "kill.tree",
             Self::StateFolder => "state.folder",
         }

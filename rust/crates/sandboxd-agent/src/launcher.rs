@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,23 @@ use running::Running;
 /// How long an order may wait for a launcher.
 const RESTART_PATIENCE: Duration = Duration::from_secs(15);
 
+/// Why no init can be ordered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LaunchError {
+    /// The launcher is gone, and no other one has taken its place in time.
+    #[error("the launcher is gone")]
+    Gone,
+    /// The program beside the agent is of another build, whose packets would be misread.
+    #[error(
+        "{} is not of the same build as this agent: {said}; install both from one release, or \
+         name the right one with --init", program.display()
+    )]
+    OtherBuild { program: PathBuf, said: String },
+    /// The order cannot be sent, or the launcher not be started.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
 /// The launcher of this agent.
 #[derive(Debug)]
 pub(crate) struct Launcher {
@@ -38,9 +56,9 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// If its program cannot be started.
-    pub(crate) fn start(config: LauncherConfig) -> io::Result<Self> {
-        let running = Running::start(&config)?;
+    /// If its program cannot be started, or is of another build.
+    pub(crate) async fn start(config: LauncherConfig) -> Result<Self, LaunchError> {
+        let running = Running::start(&config).await?;
         let restarts = tokio::sync::Mutex::default();
         Ok(Self { config, running: Mutex::new(running), restarts })
     }
@@ -49,17 +67,16 @@ impl Launcher {
     ///
     /// # Errors
     ///
-    /// `BrokenPipe` if the launcher is gone, and no other one has taken its place in time; else why
-    /// the order cannot be sent, or the launcher not be started.
+    /// Why it cannot be ordered. Nothing was made.
     pub(crate) async fn launch(
         &self,
         order: &Launch,
         descriptors: &[BorrowedFd<'_>],
-    ) -> io::Result<Order> {
+    ) -> Result<Order, LaunchError> {
         let running = self.current();
         let running = if running.is_gone() {
             let restarted = tokio::time::timeout(RESTART_PATIENCE, self.restarted());
-            restarted.await.map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))??
+            restarted.await.map_err(|_| LaunchError::Gone)??
         } else {
             running
         };
@@ -75,7 +92,7 @@ impl Launcher {
         Arc::clone(&lock(&self.running))
     }
 
-    async fn restarted(&self) -> io::Result<Arc<Running>> {
+    async fn restarted(&self) -> Result<Arc<Running>, LaunchError> {
         let mut restarts = self.restarts.lock().await;
         let gone = self.current();
         if !gone.is_gone() {
@@ -83,8 +100,8 @@ impl Launcher {
         }
         gone.last_order_has_ended().await;
         tokio::time::sleep_until(restarts.next(Instant::now()).into()).await;
-        let running = Running::start(&self.config)?;
         restarts.note(Instant::now());
+        let running = Running::start(&self.config).await?;
         tracing::warn!("the launcher had died: another one is started");
         *lock(&self.running) = Arc::clone(&running);
         Ok(running)

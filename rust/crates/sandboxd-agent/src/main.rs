@@ -13,6 +13,7 @@ mod agent;
 mod call;
 mod capabilities;
 mod cli;
+mod counters;
 mod doctor;
 mod exec;
 mod files;

@@ -12,10 +12,11 @@ use sandboxd_linux::inherit::inherited;
 use sandboxd_proto::{CallError, ErrorCode};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::agent::{Agent, AgentConfig};
+use crate::agent::{Agent, AgentConfig, StartError};
 use crate::call::Answer;
 use crate::cli::Serve;
 use crate::doctor;
+use crate::launcher::LaunchError;
 use crate::server::{self, Listener};
 use crate::state::StateFolder;
 use crate::templates::Templates;
@@ -58,7 +59,7 @@ async fn serve(arguments: &Serve) -> Answer<()> {
     let lifeline = inherit("--lifeline-fd", arguments.lifeline_fd)?;
     let early =
         inherit("--listen-fd", arguments.listen_fd)?.map(Listener::inherited).transpose()?;
-    let started = match start(arguments) {
+    let started = match start(arguments).await {
         Ok(started) => started,
         Err(error) => {
             if let Some(listener) = &early {
@@ -79,13 +80,13 @@ struct Started {
     state: StateFolder,
 }
 
-fn start(arguments: &Serve) -> Answer<Started> {
+async fn start(arguments: &Serve) -> Answer<Started> {
     raise_descriptor_limit();
     // For what the agent keeps itself: readable by its sandboxes, writable by nobody else.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let init = init_binary(arguments)?;
     let state = StateFolder::open(&arguments.state.folder())?;
-    match start_agent(&state, init) {
+    match start_agent(&state, init).await {
         Ok(agent) => Ok(Started { agent, state }),
         Err(error) => {
             state.remove();
@@ -94,7 +95,7 @@ fn start(arguments: &Serve) -> Answer<Started> {
     }
 }
 
-fn start_agent(state: &StateFolder, init: PathBuf) -> Answer<Agent> {
+async fn start_agent(state: &StateFolder, init: PathBuf) -> Answer<Agent> {
     state.sweep();
     let layout =
         Layout::of_this_process().map_err(|error| internal("cannot read /proc", &error))?;
@@ -113,7 +114,7 @@ fn start_agent(state: &StateFolder, init: PathBuf) -> Answer<Agent> {
         cgroups: cgroups.clone(),
         init,
     };
-    Agent::start(config).map_err(|error| {
+    Agent::start(config).await.map_err(|error| {
         if let Err(error) = cgroups.remove() {
             tracing::error!(%error, "cgroups are left behind");
         }
@@ -121,7 +122,12 @@ fn start_agent(state: &StateFolder, init: PathBuf) -> Answer<Agent> {
         let causes =
             std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
         causes.for_each(|cause| message = format!("{message}: {cause}"));
-        CallError::new(ErrorCode::AgentMissing, message)
+        let StartError::Launcher { source, .. } = error;
+        let code = match source {
+            LaunchError::OtherBuild { .. } => ErrorCode::VersionMismatch,
+            LaunchError::Gone | LaunchError::System(_) => ErrorCode::AgentMissing,
+        };
+        CallError::new(code, message)
     })
 }
 

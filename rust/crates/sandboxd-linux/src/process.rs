@@ -5,7 +5,11 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 
+use crate::protocol::Usage;
 use crate::syscall::check;
+
+/// The unit of the kernel's counts of blocks.
+const BLOCK: u64 = 512;
 
 /// A child that ended, with what it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,10 +17,7 @@ pub struct Ended {
     pub pid: u32,
     /// As `wait` gives it.
     pub status: i32,
-    /// User and system time of the child and of those children of its own that it collected.
-    pub cpu_nanos: u64,
-    /// Largest resident set, likewise.
-    pub peak_kib: u64,
+    pub usage: Usage,
 }
 
 /// Collects one child that has ended, if there is one.
@@ -84,8 +85,12 @@ fn collect(pid: i32, options: i32) -> io::Result<Option<Ended>> {
     Ok((pid != 0).then(|| Ended {
         pid: pid.cast_unsigned(),
         status,
-        cpu_nanos: nanos(usage.ru_utime) + nanos(usage.ru_stime),
-        peak_kib: usage.ru_maxrss as u64,
+        usage: Usage {
+            cpu_nanos: nanos(usage.ru_utime) + nanos(usage.ru_stime),
+            peak_kib: usage.ru_maxrss as u64,
+            read_bytes: usage.ru_inblock as u64 * BLOCK,
+            write_bytes: usage.ru_oublock as u64 * BLOCK,
+        },
     }))
 }
 
@@ -227,4 +232,57 @@ pub fn become_ids(uid: u32, gid: u32) -> io::Result<()> {
     // SAFETY: takes numbers only.
     check(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) })?;
     Ok(())
+}
+
+/// Gives this process more of a processor than those around it, unless it was told to take less.
+///
+/// # Errors
+///
+/// Without `CAP_SYS_NICE` in the first user namespace.
+pub fn raise_priority(by: i32) -> io::Result<()> {
+    if rustix::process::getpriority_process(None)? <= 0 {
+        rustix::process::setpriority_process(None, -by)?;
+    }
+    Ok(())
+}
+
+/// What `sched_setattr` takes, in its first form.
+#[repr(C)]
+struct Scheduling {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// Children begin with the priority of an ordinary process, should ours be higher. If the kernel cannot
+/// do that, ours becomes ordinary itself.
+///
+/// # Errors
+///
+/// If neither can be done.
+pub fn let_children_be_ordinary() -> io::Result<()> {
+    const SCHED_NORMAL: u32 = 0;
+    const RESET_ON_FORK: u64 = 0x01;
+    const KEEP_PARAMETERS: u64 = 0x10;
+    if rustix::process::getpriority_process(None)? >= 0 {
+        return Ok(());
+    }
+    let scheduling = Scheduling {
+        size: 48,
+        policy: SCHED_NORMAL,
+        flags: RESET_ON_FORK | KEEP_PARAMETERS,
+        nice: 0,
+        priority: 0,
+        runtime: 0,
+        deadline: 0,
+        period: 0,
+    };
+    // SAFETY: the structure has the size that it names, and is only read.
+    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0) };
+    check(answer).map(drop).or_else(|_| Ok(rustix::process::setpriority_process(None, 0)?))
 }

@@ -2,16 +2,22 @@
 //!
 //! Two `SOCK_SEQPACKET` socket pairs, one message per packet, descriptors by `SCM_RIGHTS`:
 //!
-//! * agent ↔ launcher: the agent sends [`Launch`], the launcher answers [`FromLauncher`].
+//! * agent ↔ launcher: the launcher begins with [`Hello`]; the agent sends [`Launch`], the launcher
+//!   answers [`FromLauncher`].
 //! * agent ↔ init: the agent sends [`ToInit`], init answers [`FromInit`].
 //!
-//! All three are one release of one project and start from one binary, so there is no version in
-//! here. Init trusts the agent; the agent parses init's packets with bounds checks all the same,
-//! because init lives in the sandbox's namespaces.
+//! All three are of one build, which the launcher's first word says ([`Hello`]), so there is no
+//! version in the rest. Init trusts the agent; the agent parses init's packets with bounds checks all
+//! the same, because init lives in the sandbox's namespaces.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
+
+mod hello;
+mod packet;
+
+pub use hello::Hello;
+use packet::{Reader, Writer};
 
 /// Longest packet. Larger exec payloads travel in a memfd ([`ExecRequest::payload_in_memfd`]).
 pub const MAX_PACKET: usize = 64 * 1024;
@@ -183,6 +189,18 @@ pub enum ToInit {
     },
 }
 
+/// What a process used, with those children of its own that it collected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// User and system time.
+    pub cpu_nanos: u64,
+    /// Largest resident set of any of them.
+    pub peak_kib: u64,
+    /// Read from and written to block devices.
+    pub read_bytes: u64,
+    pub write_bytes: u64,
+}
+
 /// Reports of init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromInit {
@@ -199,99 +217,13 @@ pub enum FromInit {
         exec: u32,
         failure: Failure,
     },
-    /// The main process ended: raw wait status, user + system time, largest resident set.
+    /// The main process ended.
     Exited {
         exec: u32,
+        /// As `wait(2)` gives it.
         status: i32,
-        cpu_nanos: u64,
-        peak_kib: u64,
+        usage: Usage,
     },
-}
-
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn byte(&mut self, value: u8) {
-        self.0.push(value);
-    }
-    fn word(&mut self, value: u32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-    fn signed(&mut self, value: i32) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-    fn long(&mut self, value: u64) {
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-    fn bytes(&mut self, value: &[u8]) {
-        // Packets are bounded by MAX_PACKET, far below 4 GiB.
-        self.word(u32::try_from(value.len()).unwrap_or(u32::MAX));
-        self.0.extend_from_slice(value);
-    }
-    fn path(&mut self, value: &std::path::Path) {
-        use std::os::unix::ffi::OsStrExt as _;
-        self.bytes(value.as_os_str().as_bytes());
-    }
-    fn failure(&mut self, failure: &Failure) {
-        self.byte(failure.step as u8);
-        self.signed(failure.errno);
-        self.bytes(failure.detail.as_bytes());
-    }
-}
-
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
-        let (head, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
-        self.0 = rest;
-        Ok(head)
-    }
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        self.take(N)?.try_into().map_err(|_| Malformed)
-    }
-    fn byte(&mut self) -> Result<u8, Malformed> {
-        Ok(self.array::<1>()?[0])
-    }
-    fn flag(&mut self) -> Result<bool, Malformed> {
-        Ok(self.byte()? != 0)
-    }
-    fn word(&mut self) -> Result<u32, Malformed> {
-        self.array().map(u32::from_le_bytes)
-    }
-    fn signed(&mut self) -> Result<i32, Malformed> {
-        self.array().map(i32::from_le_bytes)
-    }
-    fn long(&mut self) -> Result<u64, Malformed> {
-        self.array().map(u64::from_le_bytes)
-    }
-    fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
-        let length = self.word()? as usize;
-        self.take(length)
-    }
-    fn path(&mut self) -> Result<PathBuf, Malformed> {
-        self.bytes().map(|bytes| OsString::from_vec(bytes.to_vec()).into())
-    }
-    fn list<T>(
-        &mut self,
-        mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
-        let count = self.word()? as usize;
-        // Every item takes at least a byte: a count beyond that is a lie, not an allocation.
-        if count > self.0.len() {
-            return Err(Malformed);
-        }
-        (0..count).map(|_| item(self)).collect()
-    }
-    fn failure(&mut self) -> Result<Failure, Malformed> {
-        let step = Step::from_number(self.byte()?).ok_or(Malformed)?;
-        let errno = self.signed()?;
-        let detail = String::from_utf8_lossy(self.bytes()?).into_owned();
-        Ok(Failure { step, errno, detail })
-    }
-    fn end<T>(self, value: T) -> Result<T, Malformed> {
-        if self.0.is_empty() { Ok(value) } else { Err(Malformed) }
-    }
 }
 
 fn count(length: usize) -> u32 {
@@ -521,12 +453,11 @@ impl FromInit {
                 out.word(*exec);
                 out.failure(failure);
             }
-            Self::Exited { exec, status, cpu_nanos, peak_kib } => {
+            Self::Exited { exec, status, usage } => {
                 out.byte(5);
                 out.word(*exec);
                 out.signed(*status);
-                out.long(*cpu_nanos);
-                out.long(*peak_kib);
+                out.usage(usage);
             }
         }
         out.0
@@ -544,12 +475,9 @@ impl FromInit {
             2 => Self::SetupFailed(input.failure()?),
             3 => Self::Started { exec: input.word()?, pid: input.word()? },
             4 => Self::StartFailed { exec: input.word()?, failure: input.failure()? },
-            5 => Self::Exited {
-                exec: input.word()?,
-                status: input.signed()?,
-                cpu_nanos: input.long()?,
-                peak_kib: input.long()?,
-            },
+            5 => {
+                Self::Exited { exec: input.word()?, status: input.signed()?, usage: input.usage()? }
+            }
             _ => return Err(Malformed),
         };
         input.end(report)

@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use sandboxd_linux::protocol::{
-    Containment, ExecRequest, Failure, FromInit, FromLauncher, IdRange, Launch, LayeredMount, Step,
-    ToInit, ToInitView,
+    Containment, ExecRequest, Failure, FromInit, FromLauncher, Hello, IdRange, Launch,
+    LayeredMount, Step, ToInit, ToInitView, Usage,
 };
 
 const STEPS: [Step; 14] = [
@@ -117,16 +117,17 @@ proptest! {
         exec in any::<u32>(),
         pid in any::<u32>(),
         status in any::<i32>(),
-        cpu_nanos in any::<u64>(),
-        peak_kib in any::<u64>(),
+        numbers in any::<[u64; 4]>(),
         failure in failures(),
     ) {
+        let [cpu_nanos, peak_kib, read_bytes, write_bytes] = numbers;
+        let usage = Usage { cpu_nanos, peak_kib, read_bytes, write_bytes };
         for report in [
             FromInit::Ready,
             FromInit::SetupFailed(failure.clone()),
             FromInit::Started { exec, pid },
             FromInit::StartFailed { exec, failure },
-            FromInit::Exited { exec, status, cpu_nanos, peak_kib },
+            FromInit::Exited { exec, status, usage },
         ] {
             prop_assert_eq!(FromInit::decode(&report.encode()), Ok(report));
         }
@@ -164,6 +165,7 @@ proptest! {
         let _ = FromLauncher::decode(&bytes);
         let _ = ToInitView::decode(&bytes);
         let _ = FromInit::decode(&bytes);
+        let _ = Hello::decode(&bytes);
     }
 
     #[test]

@@ -20,7 +20,9 @@ mod _native {
     #[pymodule_export]
     use crate::error::NativeError;
     #[pymodule_export]
-    use crate::replies::{AgentInfo, ExecEnd, ExecSummary, FileRecord, RunReply, SandboxRecord};
+    use crate::replies::{
+        AgentInfo, Counters, ExecEnd, ExecSummary, FileRecord, RunReply, SandboxRecord,
+    };
     #[pymodule_export]
     use crate::requests::{
         Request, attach_request, claim_request, info_request, list_execs_request,

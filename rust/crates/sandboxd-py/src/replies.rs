@@ -43,6 +43,8 @@ pub(crate) struct ExecEnd {
     limit_peak: Option<u64>,
     stdout_total_bytes: u64,
     stderr_total_bytes: u64,
+    io_read_bytes: Option<u64>,
+    io_write_bytes: Option<u64>,
 }
 
 impl ExecEnd {
@@ -72,6 +74,8 @@ impl ExecEnd {
             limit_peak: end.limit_peak,
             stdout_total_bytes: end.stdout_total_bytes,
             stderr_total_bytes: end.stderr_total_bytes,
+            io_read_bytes: end.io_read_bytes,
+            io_write_bytes: end.io_write_bytes,
         })
     }
 }
@@ -194,6 +198,40 @@ pub(crate) struct AgentInfo {
     capabilities: Vec<(String, bool, String)>,
     sandboxes: u32,
     templates: Vec<String>,
+    counters: Counters,
+}
+
+/// Totals since an agent started.
+#[pyclass(frozen, get_all, module = "sandboxd._native")]
+#[derive(Debug, Clone)]
+pub(crate) struct Counters {
+    sandboxes_claimed: u64,
+    sandboxes_lost: u64,
+    execs_started: u64,
+    execs_ended: BTreeMap<String, u64>,
+    output_bytes: u64,
+    spilled_bytes: u64,
+    stdin_bytes: u64,
+    file_read_bytes: u64,
+    file_written_bytes: u64,
+    cpu_time: f64,
+}
+
+impl From<v1::Counters> for Counters {
+    fn from(counters: v1::Counters) -> Self {
+        Self {
+            sandboxes_claimed: counters.sandboxes_claimed,
+            sandboxes_lost: counters.sandboxes_lost,
+            execs_started: counters.execs_started,
+            execs_ended: counters.execs_ended,
+            output_bytes: counters.output_bytes,
+            spilled_bytes: counters.spilled_bytes,
+            stdin_bytes: counters.stdin_bytes,
+            file_read_bytes: counters.file_read_bytes,
+            file_written_bytes: counters.file_written_bytes,
+            cpu_time: seconds(counters.cpu_time_ns),
+        }
+    }
 }
 
 impl From<v1::SandboxesInfoResponse> for AgentInfo {
@@ -205,6 +243,7 @@ impl From<v1::SandboxesInfoResponse> for AgentInfo {
             capabilities: capabilities.map(|it| (it.name, it.available, it.detail)).collect(),
             sandboxes: info.sandboxes,
             templates: info.templates,
+            counters: info.counters.unwrap_or_default().into(),
         }
     }
 }

@@ -136,6 +136,13 @@ fn cgroup_features(cgroups: &Cgroups, layout: &Layout) -> Vec<Capability> {
         limit(Feature::MemoryLimit, controls.memory, "memory"),
         limit(Feature::PidsLimit, controls.pids, "pids"),
         limit(Feature::CpuLimit, controls.cpu, "cpu"),
+        if cgroups.counts_cpu_time() {
+            given(Feature::CpuTimeLimit, "cgroup v2 counts it for each exec")
+        } else {
+            let detail = "the CPU time of an exec with all its descendants is counted by cgroups \
+                          of version 2 only; one may be mounted beside those of version 1";
+            missing(Feature::CpuTimeLimit, format!("{detail}: {CGROUP_REMEDY}"))
+        },
         given(Feature::KillTree, kill_tree),
     ]
 }
@@ -195,7 +202,7 @@ mod tests {
     #[test]
     fn without_cgroups_every_limit_says_what_would_provide_it() {
         let found = cgroup_features(&Cgroups::none(), &Layout::parse("", ""));
-        for (capability, available) in found.iter().zip([false, false, false, true]) {
+        for (capability, available) in found.iter().zip([false, false, false, false, true]) {
             assert_eq!(capability.available, available, "{capability:?}");
         }
         assert!(found[0].detail.contains("memory") && found[0].detail.contains("Delegate=yes"));

@@ -8,6 +8,13 @@ use sandboxd_proto::v1::Cause;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndedBy {
     Timeout(Duration),
+    /// No output for so long.
+    IdleOutput {
+        limit: Duration,
+        lasted: Duration,
+    },
+    /// So much CPU time was used up.
+    CpuLimit(Duration),
     /// More output than this.
     OutputLimit(u64),
     Cancel,
@@ -45,6 +52,8 @@ pub(crate) struct Facts {
     pub(crate) exit: Exit,
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) duration: Duration,
+    pub(crate) cpu_limit: Option<Duration>,
+    pub(crate) cpu_time: Duration,
     /// Both streams together.
     pub(crate) output: u64,
     /// It met the memory limit.
@@ -102,6 +111,15 @@ pub(crate) fn cause(facts: &Facts) -> (Cause, Option<Hit>) {
             let hit = Hit { limit: nanoseconds(limit), peak: nanoseconds(facts.duration) };
             return (Cause::Timeout, Some(hit));
         }
+        Some(EndedBy::IdleOutput { limit, lasted }) => {
+            let hit = Hit { limit: nanoseconds(limit), peak: nanoseconds(lasted) };
+            return (Cause::IdleOutputTimeout, Some(hit));
+        }
+        Some(EndedBy::CpuLimit(limit)) => {
+            let hit =
+                Hit { limit: nanoseconds(limit), peak: nanoseconds(facts.cpu_time.max(limit)) };
+            return (Cause::CpuLimit, Some(hit));
+        }
         Some(EndedBy::OutputLimit(limit)) => {
             return (Cause::OutputLimit, Some(Hit { limit, peak: facts.output }));
         }
@@ -115,6 +133,11 @@ pub(crate) fn cause(facts: &Facts) -> (Cause, Option<Hit>) {
     ];
     if let Some((cause, hit)) = limits.into_iter().find(|(_, hit)| hit.is_some()) {
         return (cause, hit);
+    }
+    // It may have met it between two looks: whether a limit counts must not depend on when we look.
+    if let Some(limit) = facts.cpu_limit.filter(|limit| facts.cpu_time >= *limit) {
+        let hit = Hit { limit: nanoseconds(limit), peak: nanoseconds(facts.cpu_time) };
+        return (Cause::CpuLimit, Some(hit));
     }
     match facts.exit {
         Exit::Code(_) => (Cause::Exited, None),
@@ -130,6 +153,8 @@ mod tests {
         exit: Exit::Code(0),
         ended_by: None,
         duration: Duration::from_secs(3),
+        cpu_limit: None,
+        cpu_time: Duration::from_secs(2),
         output: 7,
         memory: None,
         pids: None,
@@ -167,6 +192,25 @@ mod tests {
         assert_eq!(cause(&facts), (Cause::Canceled, None));
         let facts = Facts { ended_by: Some(EndedBy::OutputLimit(5)), ..FACTS };
         assert_eq!(cause(&facts), (Cause::OutputLimit, Some(Hit { limit: 5, peak: 7 })));
+    }
+
+    #[test]
+    fn t16_a_limit_on_cpu_time_counts_whether_it_was_seen_in_time_or_at_the_end() {
+        let limit = Duration::from_secs(1);
+        let hit = Hit { limit: 1_000_000_000, peak: 2_000_000_000 };
+        let late = Facts { cpu_limit: Some(limit), ..FACTS };
+        let ended = Facts { ended_by: Some(EndedBy::CpuLimit(limit)), ..late };
+        assert_eq!([cause(&late), cause(&ended)], [(Cause::CpuLimit, Some(hit)); 2]);
+        let within = Facts { cpu_limit: Some(Duration::from_secs(3)), ..FACTS };
+        assert_eq!(cause(&within), (Cause::Exited, None));
+    }
+
+    #[test]
+    fn silence_is_named_with_how_long_it_was() {
+        let (limit, lasted) = (Duration::from_secs(2), Duration::from_millis(2_001));
+        let facts = Facts { ended_by: Some(EndedBy::IdleOutput { limit, lasted }), ..FACTS };
+        let hit = Hit { limit: 2_000_000_000, peak: 2_001_000_000 };
+        assert_eq!(cause(&facts), (Cause::IdleOutputTimeout, Some(hit)));
     }
 
     const KILLED: Exit = Exit::Signal(9);

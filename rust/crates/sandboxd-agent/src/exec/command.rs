@@ -1,7 +1,6 @@
 //! What a request asks to run: checked before anything happens, then laid out as init reads it.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
@@ -65,12 +64,7 @@ pub(crate) fn check(command: &v1::Command) -> Answer<()> {
             return Err(invalid(what));
         }
     }
-    for (field, is_asked_for) in [
-        ("idle_output_timeout_ns", command.idle_output_timeout_ns.is_some()),
-        ("cpu_time_limit_ns", command.cpu_time_limit_ns.is_some()),
-        ("pty", command.pty.is_some()),
-        ("grader", command.grader),
-    ] {
+    for (field, is_asked_for) in [("pty", command.pty.is_some()), ("grader", command.grader)] {
         if is_asked_for {
             let message = format!("{field} is not supported yet");
             return Err(CallError::new(ErrorCode::Unsupported, message));
@@ -123,11 +117,6 @@ pub(crate) fn parse_user(text: &str) -> Answer<Option<UserName>> {
     let shown: String = text.chars().take(64).collect();
     let malformed = || invalid(format!("user {shown:?} is not a `name`, `uid` or `uid:gid`"));
     UserName::parse(text).map(Some).ok_or_else(malformed)
-}
-
-/// The time limit of a command, if it has one.
-pub(crate) fn timeout(command: &v1::Command) -> Option<Duration> {
-    command.timeout_ns.map(Duration::from_nanos)
 }
 
 /// Arguments, environment and directory of one process, as init reads them.

@@ -19,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Sleep;
 
 use super::cause::EndedBy;
+use super::clocks::Clocks;
 use super::entry::{Exec, ExecState, Exited, Report};
 use super::finish::{self, Measured, Operands};
 use crate::lock::lock;
@@ -58,7 +59,7 @@ pub(crate) struct Driver {
     pub(crate) outputs: [Option<AsyncFd<OwnedFd>>; 2],
     pub(crate) stdin: Option<StdinPipe>,
     pub(crate) started: Instant,
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) clocks: Clocks,
     pub(crate) output_limit: Option<u64>,
     /// What was known of the sandbox when it started.
     pub(crate) before: Baseline,
@@ -80,19 +81,14 @@ enum Event {
     Report(Report),
     Lost,
     End(EndedBy),
-    /// The current deadline has passed.
-    Deadline,
+    /// It is time to look whether it has ended.
+    Look,
 }
 
 impl Driver {
     /// Drives the exec to its end. What takes time and nobody waits for is left to a task.
     pub(crate) async fn run(mut self) {
-        let deadline = self.timeout.map(|timeout| Box::pin(tokio::time::sleep(timeout)));
-        let event = match self.next_event(deadline, true).await {
-            Event::Deadline => Event::End(EndedBy::Timeout(self.timeout.unwrap_or_default())),
-            other => other,
-        };
-        let (event, ended_by) = match event {
+        let (event, ended_by) = match self.next_event(None).await {
             Event::End(ended_by) => (self.end().await, Some(ended_by)),
             other => (other, None),
         };
@@ -100,15 +96,17 @@ impl Driver {
         match event {
             Event::Report(Report::Exited(exited)) => {
                 self.drain();
-                let end = self.measure(exited, ended_by);
+                let mut end = self.measure(exited, ended_by);
                 // A limit that was met ends an exec as a deadline does: what it left running would
                 // only meet the limit again, and keep the next command from starting.
                 if finish::is_limit(&end) && !killed {
                     killed = true;
+                    let _unbound = self.enclosure.unbind_cpu();
                     self.kill();
                     if !self.wait_until_empty().await {
                         self.sandbox.give_up(UNKILLABLE);
                     }
+                    finish::add_killed(&self.exec, &mut end);
                     // It may have met the limit again until then.
                     self.enclosure.settle_hits();
                 }
@@ -124,12 +122,15 @@ impl Driver {
 
     /// Kills everything and waits until it is gone.
     async fn end(&mut self) -> Event {
+        // Those that die need a processor, and so does init, which has to tell of it: with a small
+        // share, thousands would take minutes.
+        let _unbound = self.enclosure.unbind_cpu();
         self.kill();
         let until = Instant::now() + KILL_PATIENCE;
         let event = loop {
             let look = Box::pin(tokio::time::sleep(TRACER_LOOK));
-            match self.next_event(Some(look), false).await {
-                Event::Deadline if Instant::now() < until => self.signal_all(KILL),
+            match self.next_event(Some(look)).await {
+                Event::Look if Instant::now() < until => self.signal_all(KILL),
                 event => break event,
             }
         };
@@ -180,9 +181,11 @@ impl Driver {
         }
     }
 
-    /// Moves bytes until something happens. Unless `limited`, it runs only to be killed.
-    async fn next_event(&mut self, deadline: Option<Pin<Box<Sleep>>>, limited: bool) -> Event {
-        let mut deadline = deadline;
+    /// Moves bytes until something happens. With a `look` it runs only to be killed, and no limit
+    /// counts any more.
+    async fn next_event(&mut self, look: Option<Pin<Box<Sleep>>>) -> Event {
+        let mut look = look;
+        let limited = look.is_none();
         let mut patience: Option<Pin<Box<Sleep>>> = None;
         poll_fn(|context| {
             let exec = Arc::clone(&self.exec);
@@ -206,6 +209,7 @@ impl Driver {
             }
             if news {
                 state.readers.wake();
+                self.clocks.heard();
             }
             if let Some(limit) = self.output_limit.filter(|_| limited) {
                 let (stdout, stderr) = state.totals();
@@ -224,12 +228,10 @@ impl Driver {
                     }
                 }
             }
-            drop(state);
-            if let Some(deadline) = &mut deadline {
-                ready!(deadline.as_mut().poll(context));
-                return Poll::Ready(Event::Deadline);
+            match &mut look {
+                Some(look) => look.as_mut().poll(context).map(|()| Event::Look),
+                None => self.clocks.poll(&*state, context).map(Event::End),
             }
-            Poll::Pending
         })
         .await
     }
@@ -336,6 +338,7 @@ impl Driver {
         let measured = Measured {
             ended_by,
             duration: self.started.elapsed(),
+            cpu_limit: self.clocks.cpu_limit(),
             before: self.before,
             earlier_starts: self.earlier_starts,
             shell_line: self.operands.is_shell_line(),

@@ -5,13 +5,14 @@
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sandboxd_linux::cgroup::Leaf;
-use sandboxd_linux::protocol::Failure;
+use sandboxd_linux::protocol::{Failure, Usage};
 use sandboxd_proto::{CallError, v1};
 use tokio::sync::Notify;
 
+use super::clocks::Observed;
 use super::output::{Output, STDOUT};
 use super::readers::Readers;
 use super::stdin::Stdin;
@@ -65,10 +66,7 @@ pub(crate) enum Report {
 pub(crate) struct Exited {
     /// As `wait(2)` gives it.
     pub(crate) status: i32,
-    /// With the children that it waited for.
-    pub(crate) cpu_nanos: u64,
-    /// Of the largest of them.
-    pub(crate) peak_kib: u64,
+    pub(crate) usage: Usage,
 }
 
 impl ExecState {
@@ -76,6 +74,16 @@ impl ExecState {
         if let Some(waker) = &self.driver {
             waker.wake_by_ref();
         }
+    }
+}
+
+impl Observed for ExecState {
+    fn is_held_back(&self) -> bool {
+        self.held_back
+    }
+
+    fn cpu_time(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.leaf.as_ref()?.used_nanos()?))
     }
 }
 

@@ -5,12 +5,15 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use sandboxd_linux::cgroup::Leaf;
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
 use super::cause::{EndedBy, Exit, Facts, Hit, Suspect, cause};
 use super::command::SHELL;
+use super::cost;
 use super::entry::{Exec, Exited};
+use super::stdin::Stdin;
 use crate::lock::lock;
 use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 
@@ -19,6 +22,7 @@ use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 pub(crate) struct Measured {
     pub(crate) ended_by: Option<EndedBy>,
     pub(crate) duration: Duration,
+    pub(crate) cpu_limit: Option<Duration>,
     /// What was known of the sandbox at the start.
     pub(crate) before: Baseline,
     /// How many execs the sandbox had started before it.
@@ -51,6 +55,7 @@ impl Operands {
 /// Ends an exec that was not started: its id can be used again.
 pub(crate) fn never_ran(sandbox: &Sandbox, exec: &Exec, failure: &Failure, operands: &Operands) {
     sandbox.execs().withdraw(exec);
+    sandbox.counters.exec_never_ran();
     conclude_unlisted(exec, Err(start_error(sandbox, failure, operands)));
 }
 
@@ -62,6 +67,12 @@ pub(crate) fn lost(sandbox: &Sandbox, exec: &Exec) {
 
 /// Sets the outcome, and enters it into the table.
 pub(crate) fn conclude(sandbox: &Sandbox, exec: &Exec, outcome: Result<v1::ExecEnd, CallError>) {
+    match &outcome {
+        Ok(end) => sandbox.counters.exec_ended(end),
+        Err(_) => sandbox.counters.exec_lost(),
+    }
+    let written = lock(&exec.state).stdin.as_ref().map_or(0, Stdin::taken);
+    sandbox.counters.stdin_bytes.add(written);
     let kept = conclude_unlisted(exec, outcome);
     let forgotten = sandbox.execs().finish(exec, kept, Instant::now());
     drop(forgotten);
@@ -97,7 +108,11 @@ pub(crate) fn measure(
     measured: &Measured,
 ) -> v1::ExecEnd {
     let exit = Exit::from_wait_status(exited.status);
-    let (stdout_total_bytes, stderr_total_bytes) = lock(&exec.state).totals();
+    let mut state = lock(&exec.state);
+    let (stdout_total_bytes, stderr_total_bytes) = state.totals();
+    let whole = measured.ended_by.is_some() || measured.cpu_limit.is_some();
+    let cpu_time = cost::cpu_time(state.leaf.as_mut(), &exited.usage, measured.duration, whole);
+    drop(state);
     let limits = &sandbox.spec.limits;
     let before = &measured.before;
     let grown = enclosure.hits_since(before);
@@ -119,12 +134,15 @@ pub(crate) fn measure(
         exit,
         ended_by: measured.ended_by,
         duration: measured.duration,
+        cpu_limit: measured.cpu_limit,
+        cpu_time,
         output: stdout_total_bytes + stderr_total_bytes,
         memory: memory.flatten(),
         pids: pids.flatten(),
         disk: disk.flatten(),
     };
     let (cause, hit) = cause(&facts);
+    let io = cost::io_bytes(&exited.usage);
     let (exit_code, signal) = match exit {
         Exit::Code(code) => (Some(code), None),
         Exit::Signal(signal) => (None, Some(signal)),
@@ -132,21 +150,34 @@ pub(crate) fn measure(
     let peak_memory_bytes = match (cause, hit) {
         // The peak of the whole sandbox is the one that met the limit.
         (v1::Cause::MemoryLimit, Some(hit)) => hit.peak,
-        _ => exited.peak_kib.saturating_mul(1024),
+        _ => exited.usage.peak_kib.saturating_mul(1024),
     };
     v1::ExecEnd {
         cause: cause.into(),
         exit_code,
         signal,
-        duration_ns: u64::try_from(measured.duration.as_nanos()).unwrap_or(u64::MAX),
-        cpu_time_ns: exited.cpu_nanos,
+        duration_ns: nanoseconds(measured.duration),
+        cpu_time_ns: nanoseconds(cpu_time),
         peak_memory_bytes,
         limit: hit.map(|hit| hit.limit),
         limit_peak: hit.map(|hit| hit.peak),
         stdout_total_bytes,
         stderr_total_bytes,
+        io_read_bytes: io.map(|(read, _)| read),
+        io_write_bytes: io.map(|(_, written)| written),
         ..v1::ExecEnd::default()
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Adds what was killed after the exec had ended by itself to what it has cost.
+pub(crate) fn add_killed(exec: &Exec, end: &mut v1::ExecEnd) {
+    let state = lock(&exec.state);
+    let more = state.leaf.as_ref().and_then(Leaf::used_nanos).unwrap_or_default();
+    end.cpu_time_ns = end.cpu_time_ns.saturating_add(more);
 }
 
 /// The error of a command that was not started, by the step that failed.

@@ -36,20 +36,22 @@ struct Leaves {
 }
 
 impl LeafPool {
-    /// A leaf for an exec. `root` is the host id of the sandbox's root.
+    /// A leaf for an exec, whose CPU time is measured from now on, exactly if that is asked for. `root`
+    /// is the host id of the sandbox's root.
     ///
     /// # Errors
     ///
     /// If none can be made.
-    pub(crate) fn take(&self, cgroup: &SandboxCgroup, root: u32) -> io::Result<Leaf> {
+    pub(crate) fn take(&self, cgroup: &SandboxCgroup, root: u32, exact: bool) -> io::Result<Leaf> {
         let mut leaves = lock(&self.0);
         if leaves.clean.is_empty() {
             leaves.revisit();
         }
-        let leaf = match leaves.clean.pop() {
+        let mut leaf = match leaves.clean.pop() {
             Some(leaf) => leaf,
             None => cgroup.create_leaf(root)?,
         };
+        leaf.begin(exact);
         leaves.taken += 1;
         Ok(leaf)
     }
@@ -90,10 +92,12 @@ impl LeafPool {
 }
 
 impl Leaves {
-    fn sort_in(&mut self, leaf: Leaf) {
+    fn sort_in(&mut self, mut leaf: Leaf) {
         if leaf.is_reusable() {
             self.clean.push(leaf);
         } else {
+            // What lives on in it uses time of its own.
+            leaf.forget_used();
             self.lingering.push_back(leaf);
         }
     }

@@ -2,7 +2,9 @@
 
 mod attach;
 mod cause;
+mod clocks;
 mod command;
+mod cost;
 mod driver;
 mod entry;
 mod environment;

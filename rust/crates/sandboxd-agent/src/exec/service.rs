@@ -17,6 +17,7 @@ use super::stdin::Write;
 use super::table::{Find, forgotten};
 use crate::agent::Agent;
 use crate::call::{Answer, Events};
+use crate::capabilities::Feature;
 use crate::lock::lock;
 use crate::sandboxes::{Enclosure, Sandbox, check_id};
 
@@ -174,6 +175,9 @@ impl Agent {
     ) -> Answer<(Arc<Sandbox>, Arc<Enclosure>)> {
         check_id("exec_id", exec_id)?;
         command::check(command)?;
+        if command.cpu_time_limit_ns.is_some() {
+            self.host().capabilities.require(Feature::CpuTimeLimit)?;
+        }
         let sandbox = self.sandbox(sandbox_id)?;
         let enclosure = sandbox.ready().await?;
         Ok((sandbox, enclosure))

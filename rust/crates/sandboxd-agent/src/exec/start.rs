@@ -11,7 +11,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use sandboxd_linux::protocol::{Containment, ExecRequest, MAX_PACKET, ToInit};
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
-use super::command::{self, Payload};
+use super::clocks::Clocks;
+use super::command::Payload;
 use super::driver::{Driver, StdinPipe};
 use super::entry::Exec;
 use super::finish::Operands;
@@ -23,7 +24,7 @@ use super::table::{Fingerprint, Start, forgotten};
 use super::window::Window;
 use crate::call::Answer;
 use crate::lock::lock;
-use crate::sandboxes::{Enclosure, Sandbox, unix_nanos};
+use crate::sandboxes::{Enclosure, Sandbox, cpu_count, unix_nanos};
 use crate::watch;
 
 /// Fields of an order beside its payload and groups. Generous: the rest is what travels in a packet.
@@ -49,7 +50,7 @@ pub(crate) enum Started {
 
 /// Starts `command`, or finds the exec that was started with the same id.
 ///
-/// The command has passed [`command::check`].
+/// The command has passed [`super::command::check`].
 ///
 /// # Errors
 ///
@@ -91,6 +92,7 @@ pub(crate) fn start(
     let before = enclosure.baseline(others > 0);
     match order(sandbox, enclosure, &exec, command, mode) {
         Ok(pipes) => {
+            sandbox.counters.execs_started.add(1);
             let driver = Driver {
                 sandbox: Arc::clone(sandbox),
                 enclosure: Arc::clone(enclosure),
@@ -98,7 +100,7 @@ pub(crate) fn start(
                 outputs: pipes.outputs,
                 stdin: pipes.stdin,
                 started: now,
-                timeout: command::timeout(command),
+                clocks: Clocks::new(command, now, || cores(sandbox)),
                 output_limit: sandbox.spec.limits.output_bytes,
                 before,
                 earlier_starts,
@@ -158,7 +160,8 @@ fn order(
         .transpose()
         .map_err(|error| out_of("memory", &error))?;
     // Last of all that can fail but the sending, so that it is given back in one place.
-    let leaf = enclosure.take_leaf().map_err(|error| out_of("a cgroup", &error))?;
+    let exact = command.cpu_time_limit_ns.is_some();
+    let leaf = enclosure.take_leaf(exact).map_err(|error| out_of("a cgroup", &error))?;
     let request = ExecRequest {
         exec: exec.number,
         containment: enclosure.containment,
@@ -184,6 +187,13 @@ fn order(
         _ => sandbox.lost_error("init_died"),
     })?;
     Ok(Pipes { outputs: [Some(stdout), Some(stderr)], stdin: stdin.map(StdinPipe::Unwatched) })
+}
+
+/// Processors that a command can keep busy at most.
+fn cores(sandbox: &Sandbox) -> u32 {
+    let seen = std::thread::available_parallelism()
+        .map_or(u32::MAX, |count| u32::try_from(count.get()).unwrap_or(u32::MAX));
+    sandbox.spec.limits.cpu_millis.map_or(seen, |millis| cpu_count(millis).min(seen))
 }
 
 /// A file in memory that holds `bytes`, with its offset at their beginning.

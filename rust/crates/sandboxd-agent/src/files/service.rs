@@ -3,6 +3,8 @@
 //! All work is done on the runtime's threads for blocking work, never on the one that serves
 //! everybody. A call on a sandbox that ended meanwhile fails, even if its files still took it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sandboxd_proto::{CallError, ErrorCode, v1};
 use tokio::task::spawn_blocking;
@@ -33,7 +35,11 @@ impl Agent {
         let v1::FilesReadRequest { sandbox_id, path, offset, length } = request;
         let (tree, path) = self.place(&sandbox_id, &path).await?;
         let reading = blocking(move || Reading::open(&tree, path, offset, length)).await?;
-        Ok(Box::pin(reading.stream()))
+        let counters = Arc::clone(&self.host().counters);
+        Ok(Box::pin(reading.stream().map(move |part| {
+            counters.file_read_bytes.add(part.as_ref().map_or(0, |part| part.data.len() as u64));
+            part
+        })))
     }
 
     /// Writes a whole file. Dropping the future removes what was written so far.
@@ -66,6 +72,7 @@ impl Agent {
                 Step::More(upload) => state = Writing::Begun(upload),
                 Step::Done(response) => {
                     self.sandbox(&sandbox_id)?;
+                    self.host().counters.file_written_bytes.add(response.size);
                     return Ok(response);
                 }
             }

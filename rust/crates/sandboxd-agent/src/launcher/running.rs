@@ -8,16 +8,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sandboxd_linux::launcher::LauncherConfig;
-use sandboxd_linux::protocol::{FromLauncher, Launch, MAX_PACKET};
+use sandboxd_linux::protocol::{FromLauncher, Hello, Launch, MAX_PACKET};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::LaunchError;
 use crate::lock::lock;
 use crate::packets::PacketSocket;
 
 /// How long the launcher may take to end, with the sandboxes that it still has.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a launcher may take to say which build it is of: one that never does is of a build that
+/// does not know how.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A launcher that runs, or has ended.
 #[derive(Debug)]
@@ -48,12 +53,12 @@ impl Order {
 }
 
 impl Running {
-    /// Starts a launcher. Needs a runtime around it.
+    /// Starts a launcher, and hears which build it is of. Needs a runtime around it.
     ///
     /// # Errors
     ///
-    /// If its program cannot be started.
-    pub(super) fn start(config: &LauncherConfig) -> io::Result<Arc<Self>> {
+    /// If its program cannot be started, or is of another build; nothing of it is left then.
+    pub(super) async fn start(config: &LauncherConfig) -> Result<Arc<Self>, LaunchError> {
         let started = config.start()?;
         let running = Arc::new(Self {
             socket: PacketSocket::new(started.socket)?,
@@ -61,8 +66,33 @@ impl Running {
             listeners: Mutex::new(Some(Listeners::new())),
             orders: watch::Sender::new(()),
         });
+        if let Err(said) = running.hear_build().await {
+            running.shut_down().await;
+            return Err(LaunchError::OtherBuild { program: config.program.clone(), said });
+        }
         tokio::spawn(Arc::clone(&running).dispatch());
         Ok(running)
+    }
+
+    /// Waits for the launcher's first word. An error is what it said instead of our build's, for
+    /// people.
+    async fn hear_build(&self) -> Result<(), String> {
+        let mut buffer = vec![0; MAX_PACKET];
+        let first = tokio::time::timeout(HELLO_TIMEOUT, self.socket.receive(&mut buffer)).await;
+        let length = match first {
+            Ok(Ok(received)) if received.length > 0 => received.length,
+            Ok(_) => return Err("it ended without a word".to_owned()),
+            Err(_) => return Err("it does not say which".to_owned()),
+        };
+        let own = Hello::of_this_build();
+        match Hello::decode(&buffer[..length]) {
+            Some(hello) if hello.understands(&own) => Ok(()),
+            Some(hello) => Err(format!(
+                "it is {} ({:016x}), this agent is {} ({:016x})",
+                hello.release, hello.format, own.release, own.format
+            )),
+            None => Err("its first word is none that this agent knows".to_owned()),
+        }
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -73,12 +103,19 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// `BrokenPipe` if the launcher is gone; else if it is too far behind.
-    pub(super) fn order(&self, order: &Launch, with: &[BorrowedFd<'_>]) -> io::Result<Order> {
+    /// If the launcher is gone, or too far behind.
+    pub(super) fn order(
+        &self,
+        order: &Launch,
+        with: &[BorrowedFd<'_>],
+    ) -> Result<Order, LaunchError> {
         let (sender, answers) = unbounded_channel();
         let mut listeners = lock(&self.listeners);
-        let Some(listeners) = &mut *listeners else { return Err(io::ErrorKind::BrokenPipe.into()) };
-        self.socket.send(&order.encode(), with)?;
+        let listeners = listeners.as_mut().ok_or(LaunchError::Gone)?;
+        self.socket.send(&order.encode(), with).map_err(|error| match error.kind() {
+            io::ErrorKind::BrokenPipe => LaunchError::Gone,
+            _ => error.into(),
+        })?;
         listeners.insert(order.number, sender);
         Ok(Order { answers, _held: self.orders.subscribe() })
     }

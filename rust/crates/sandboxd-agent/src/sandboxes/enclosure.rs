@@ -9,6 +9,7 @@ use rustix::fs::fstatvfs;
 use sandboxd_linux::cgroup::{Hits, Leaf, SandboxCgroup};
 use sandboxd_linux::protocol::{Containment, IdRange};
 
+use super::share::{Share, Unbound};
 use super::spec::Spec;
 use crate::call::Answer;
 use crate::exec::{Hit, Identity, LeafPool, has_leaves, parse_user};
@@ -42,6 +43,8 @@ pub(crate) struct Enclosure {
     pub(crate) containment: Containment,
     pub(crate) leaves: LeafPool,
     cgroup: Arc<SandboxCgroup>,
+    /// `None` without a limit on it.
+    share: Option<Arc<Share>>,
     /// Whether any limit is set that the kernel counts hits of.
     counted: bool,
     /// Whether the writable layer has a limit.
@@ -74,6 +77,7 @@ impl Enclosure {
             startup,
             containment,
             leaves,
+            share: limits.cpu_millis.map(|millis| Share::new(Arc::clone(&cgroup), millis)),
             cgroup,
             counted: limits.memory_bytes.is_some() || limits.pids.is_some(),
             disk_limited: limits.disk_bytes.is_some(),
@@ -98,14 +102,20 @@ impl Enclosure {
         Ok(Arc::clone(known.get_or_insert_with(make)))
     }
 
-    /// A leaf for an exec; `None` where a subreaper keeps its processes together.
+    /// A leaf for an exec; `None` where a subreaper keeps its processes together. `exact`: as
+    /// [`LeafPool::take`].
     ///
     /// # Errors
     ///
     /// If none can be made.
-    pub(crate) fn take_leaf(&self) -> io::Result<Option<Leaf>> {
+    pub(crate) fn take_leaf(&self, exact: bool) -> io::Result<Option<Leaf>> {
         let leaves = has_leaves(self.containment);
-        leaves.then(|| self.leaves.take(&self.cgroup, self.ids.first)).transpose()
+        leaves.then(|| self.leaves.take(&self.cgroup, self.ids.first, exact)).transpose()
+    }
+
+    /// Lets the sandbox have all the processor time it can get, until what is returned is dropped.
+    pub(crate) fn unbind_cpu(&self) -> Option<Unbound> {
+        self.share.as_ref().map(Share::unbind)
     }
 
     /// To be taken when an exec starts, before anything of it runs.

@@ -21,7 +21,7 @@ use super::sandbox::Sandbox;
 use super::table::Epitaph;
 use crate::agent::Host;
 use crate::exec::{Exited, LeafPool, Report, has_leaves};
-use crate::launcher::Order;
+use crate::launcher::{LaunchError, Order};
 use crate::lock::lock;
 use crate::packets::PacketSocket;
 
@@ -76,6 +76,9 @@ async fn turn<'a>(sandbox: &Sandbox, host: &'a Host) -> Option<SemaphorePermit<'
 fn bury(sandbox: &Sandbox, host: &Host) {
     let Some(error) = sandbox.ended_with() else { return };
     tracing::info!(sandbox_id = %sandbox.id, %error, "sandbox ended");
+    if error.code == ErrorCode::SandboxLost {
+        host.counters.sandboxes_lost.add(1);
+    }
     let epitaph = Epitaph { error, summary: sandbox.summary() };
     lock(&host.table).end(&sandbox.id, epitaph, Instant::now());
 }
@@ -161,9 +164,12 @@ impl Kept {
         let mut descriptors: Vec<BorrowedFd<'_>> = vec![theirs.as_fd()];
         descriptors.extend(join.tasks.iter().chain(&join.directory).map(OwnedFd::as_fd));
         let order = self.host.launcher.launch(&order, &descriptors).await;
-        self.order = Some(order.map_err(|error| match error.kind() {
-            io::ErrorKind::BrokenPipe => self.sandbox.lost_error("launcher_died"),
-            _ => failed("its order", &error),
+        self.order = Some(order.map_err(|error| match error {
+            LaunchError::Gone => self.sandbox.lost_error("launcher_died"),
+            LaunchError::OtherBuild { .. } => {
+                CallError::new(ErrorCode::VersionMismatch, error.to_string())
+            }
+            LaunchError::System(error) => failed("its order", &error),
         })?);
         Ok(())
     }
@@ -279,9 +285,8 @@ impl Kept {
     fn hear(&mut self, report: Option<FromInit>, root: Option<OwnedFd>) -> Result<(), CallError> {
         let execs = self.sandbox.execs();
         match report {
-            Some(FromInit::Exited { exec, status, cpu_nanos, peak_kib }) => {
-                let exited = Exited { status, cpu_nanos, peak_kib };
-                execs.set_report(exec, Report::Exited(exited));
+            Some(FromInit::Exited { exec, status, usage }) => {
+                execs.set_report(exec, Report::Exited(Exited { status, usage }));
             }
             Some(FromInit::Started { exec, pid }) => execs.set_started(exec, pid),
             Some(FromInit::StartFailed { exec, failure }) => {

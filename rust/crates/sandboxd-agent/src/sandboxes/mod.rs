@@ -9,6 +9,7 @@ mod limits;
 mod root;
 mod sandbox;
 mod service;
+mod share;
 mod spec;
 mod table;
 
@@ -16,6 +17,7 @@ pub(crate) use cpus::Cpus;
 pub(crate) use deadlines::watch as watch_deadlines;
 pub(crate) use enclosure::{Baseline, Enclosure};
 pub(crate) use keeper::keep;
+pub(crate) use limits::cpu_count;
 pub(crate) use root::SandboxRoot;
 pub(crate) use sandbox::{Sandbox, unix_nanos};
 pub(crate) use spec::check_id;

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use super::enclosure::Enclosure;
 use super::spec::Spec;
 use crate::call::Answer;
+use crate::counters::Counters;
 use crate::exec::Execs;
 use crate::lock::lock;
 
@@ -23,6 +24,8 @@ pub(crate) struct Sandbox {
     pub(crate) spec: Spec,
     /// When the claim arrived; every clock starts here.
     pub(crate) claimed: Instant,
+    /// Of its agent.
+    pub(crate) counters: Arc<Counters>,
     created_unix_ns: u64,
     life: Mutex<Life>,
     /// `life` has changed.
@@ -43,13 +46,14 @@ enum Life {
 }
 
 impl Sandbox {
-    pub(crate) fn new(id: Arc<str>, number: u32, spec: Spec) -> Arc<Self> {
+    pub(crate) fn new(id: Arc<str>, number: u32, spec: Spec, counters: Arc<Counters>) -> Arc<Self> {
         let claimed = Instant::now();
         Arc::new(Self {
             id,
             number,
             spec,
             claimed,
+            counters,
             created_unix_ns: unix_nanos(),
             life: Mutex::new(Life::Starting),
             changed: Notify::new(),

@@ -30,7 +30,7 @@ impl Agent {
             capabilities: host.capabilities.to_wire(),
             sandboxes: u32::try_from(lock(&host.table).live_count()).unwrap_or(u32::MAX),
             templates: host.templates.names(),
-            counters: None,
+            counters: Some(host.counters.to_wire()),
         })
     }
 
@@ -65,11 +65,12 @@ impl Agent {
         let fingerprint = fingerprint(&request);
         let spec = Spec::new(request, &host.templates, &host.capabilities)?;
         let number = host.next_number.fetch_add(1, Ordering::Relaxed);
-        let new = Sandbox::new(Arc::clone(&id), number, spec);
+        let new = Sandbox::new(Arc::clone(&id), number, spec, Arc::clone(&host.counters));
         let claim = lock(&host.table).claim(&id, fingerprint, Arc::clone(&new));
         let sandbox = match claim {
             Claim::New => {
                 self.begin(&new)?;
+                host.counters.sandboxes_claimed.add(1);
                 new
             }
             Claim::Known(sandbox) => sandbox,

@@ -22,6 +22,9 @@ use crate::failure::{At as _, failure};
 use crate::serve::Scores;
 use crate::setup::{self, Layer, Overlay, Plan};
 
+/// How far init is above programs, in steps of `nice`: as many times the weight of one of them.
+const ABOVE_PROGRAMS: i32 = 10;
+
 /// What every launch needs and no order changes.
 #[derive(Debug)]
 pub(super) struct Workshop {
@@ -113,6 +116,9 @@ fn step(step: Step, error: &io::Error) -> (Step, i32) {
 
 /// In the helper: enters the groups and the pair. Allocates nothing.
 fn enter<'a>(inherited: &'a Inherited, pair: &Pair) -> Result<Option<&'a OwnedFd>, (Step, i32)> {
+    // Init inherits it: it does little, and whatever fills the sandbox must not keep it from starting
+    // and ending programs. While we have the right to; without it, init has to take its turn.
+    let _ = process::raise_priority(ABOVE_PROGRAMS);
     for tasks in &inherited.tasks {
         rustix::io::write(tasks, b"0").map_err(|errno| step(Step::Cgroup, &errno.into()))?;
     }

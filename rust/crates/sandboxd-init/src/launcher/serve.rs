@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use sandboxd_linux::memory::Region;
 use sandboxd_linux::process::{Ended, close_from, collect_any};
-use sandboxd_linux::protocol::{FromLauncher, IdRange, Launch, MAX_PACKET, Step};
+use sandboxd_linux::protocol::{FromLauncher, Hello, IdRange, Launch, MAX_PACKET, Step};
 use sandboxd_linux::seccomp::Filter;
 use sandboxd_linux::seqpacket::{self, Received, Wait};
 use sandboxd_linux::signals;
@@ -122,6 +122,7 @@ impl Launcher {
     }
 
     fn serve_orders(&mut self, signals: &OwnedFd) -> io::Result<End> {
+        seqpacket::send(&self.socket, &Hello::of_this_build().encode(), &[], Wait::Forever)?;
         let mut buffer = Region::new(MAX_PACKET)?;
         let mut orders = 0;
         loop {

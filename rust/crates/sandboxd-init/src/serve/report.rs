@@ -9,12 +9,7 @@ use sandboxd_linux::seqpacket::{self, Wait};
 
 /// That the main process of an exec has ended.
 pub(super) const fn exited(exec: u32, ended: &Ended) -> FromInit {
-    FromInit::Exited {
-        exec,
-        status: ended.status,
-        cpu_nanos: ended.cpu_nanos,
-        peak_kib: ended.peak_kib,
-    }
+    FromInit::Exited { exec, status: ended.status, usage: ended.usage }
 }
 
 /// Sends a report, waiting for room: the agent always reads. An error means that there is nobody left

@@ -21,7 +21,7 @@ fn a_program_runs_and_its_output_and_exit_code_come_back() {
     let ended = sandbox.sh("echo out; echo err >&2; exit 7");
     assert_eq!(ended.code(), Some(7));
     assert_eq!((ended.stdout.as_str(), ended.stderr.as_str()), ("out\n", "err\n"));
-    assert!(ended.cpu_nanos > 0 && ended.peak_kib > 0);
+    assert!(ended.usage.cpu_nanos > 0 && ended.usage.peak_kib > 0);
 
     host.end(sandbox);
     host.vanish();

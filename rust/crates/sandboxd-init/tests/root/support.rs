@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use sandboxd_linux::cgroup::{Cgroups, Layout, Leaf, Limits, SandboxCgroup};
 use sandboxd_linux::launcher::{IdSlots, Launcher, LauncherConfig};
 use sandboxd_linux::protocol::{
-    Containment, ExecRequest, Failure, FromInit, FromLauncher, IdRange, Launch, LayeredMount,
-    MAX_PACKET, ToInit,
+    Containment, ExecRequest, Failure, FromInit, FromLauncher, Hello, IdRange, Launch,
+    LayeredMount, MAX_PACKET, ToInit, Usage,
 };
 use sandboxd_linux::seqpacket::{self, Descriptors, Wait};
 
@@ -59,8 +59,7 @@ pub(crate) struct Ended {
     pub(crate) status: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) cpu_nanos: u64,
-    pub(crate) peak_kib: u64,
+    pub(crate) usage: Usage,
 }
 
 impl Ended {
@@ -123,7 +122,9 @@ impl Host {
             state: Some(folder.path().into()),
         };
         let launcher = config.start().unwrap();
-        Self { launcher, cgroups, folder, numbers: Cell::new(0) }
+        let host = Self { launcher, cgroups, folder, numbers: Cell::new(0) };
+        assert_eq!(Hello::decode(&host.hear_packet()), Some(Hello::of_this_build()));
+        host
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -182,11 +183,16 @@ impl Host {
     }
 
     pub(crate) fn hear(&self) -> FromLauncher {
+        FromLauncher::decode(&self.hear_packet()).unwrap()
+    }
+
+    fn hear_packet(&self) -> Vec<u8> {
         let mut buffer = vec![0; MAX_PACKET];
         wait_readable(self.launcher.socket.as_fd());
         let received = seqpacket::receive(&self.launcher.socket, &mut buffer, Wait::Never).unwrap();
         assert!(received.length > 0, "the launcher is gone");
-        FromLauncher::decode(&buffer[..received.length]).unwrap()
+        buffer.truncate(received.length);
+        buffer
     }
 
     /// Ends a sandbox and checks that its groups can be removed.
@@ -331,15 +337,9 @@ impl Exec<'_> {
     /// Waits for the end of this exec, the only one that runs.
     pub(crate) fn wait(self) -> Result<Ended, Failure> {
         match self.sandbox.report() {
-            FromInit::Exited { exec, status, cpu_nanos, peak_kib } => {
+            FromInit::Exited { exec, status, usage } => {
                 assert_eq!(exec, self.exec);
-                Ok(Ended {
-                    status,
-                    stdout: drain(self.stdout),
-                    stderr: drain(self.stderr),
-                    cpu_nanos,
-                    peak_kib,
-                })
+                Ok(Ended { status, stdout: drain(self.stdout), stderr: drain(self.stderr), usage })
             }
             FromInit::StartFailed { exec, failure } => {
                 assert_eq!(exec, self.exec);

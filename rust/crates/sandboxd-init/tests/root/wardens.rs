@@ -23,7 +23,7 @@ fn status_and_usage_are_those_of_the_program() {
     with_sandbox(|sandbox| {
         let ended = sandbox.sh("echo out; exit 7");
         assert_eq!((ended.code(), ended.stdout.as_str()), (Some(7), "out\n"));
-        assert!(ended.cpu_nanos > 0 && ended.peak_kib > 0);
+        assert!(ended.usage.cpu_nanos > 0 && ended.usage.peak_kib > 0);
         assert_eq!(sandbox.sh("kill -USR1 $$").signal(), Some(libc::SIGUSR1));
         let failure = sandbox.start(&Command::new(&["nowhere"])).wait().unwrap_err();
         assert_eq!((failure.step, failure.errno), (Step::Program, libc::ENOENT));
@@ -112,7 +112,7 @@ fn nothing_outlives_a_killed_warden_but_what_others_watch() {
         assert!(!alive(sandbox, "sleep"));
         // The usage is the program's all the same.
         assert_eq!(ended.signal(), Some(libc::SIGKILL));
-        assert!(ended.cpu_nanos > 1_000_000, "{ended:?}");
+        assert!(ended.usage.cpu_nanos > 1_000_000, "{ended:?}");
         // Nor what is left of an exec whose end was reported before.
         let script = "(until [ -e /tmp/go ]; do sleep 0.01; done; kill -9 $PPID; sleep 987) &";
         let script = format!("setsid sleep 987 & P=$PPID; {}", script.replace("$PPID", "$P"));

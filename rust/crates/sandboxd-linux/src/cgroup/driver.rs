@@ -120,6 +120,15 @@ pub(crate) trait Driver: Debug + Send + Sync {
     /// Makes a sandbox's group; nothing is left of it on failure.
     fn create(&self, group: &Path, limits: &Limits) -> io::Result<()>;
 
+    /// Changes the share of a sandbox, or takes it away.
+    fn set_cpu_limit(&self, group: &Path, millis: Option<u32>) -> io::Result<()>;
+
+    /// Whether [`Self::cpu_nanos`] has an answer.
+    fn counts_cpu_time(&self) -> bool;
+
+    /// CPU time of everything that ever was in the leaf, since it was made.
+    fn cpu_nanos(&self, leaf: &Path) -> io::Result<Option<u64>>;
+
     /// `tasks` files through which the first process enters (v1).
     fn tasks(&self, group: &Path) -> io::Result<Vec<OwnedFd>>;
 

@@ -13,6 +13,7 @@ mod double;
 mod driver;
 mod files;
 mod layout;
+mod meter;
 mod owner;
 mod remove;
 mod tree;

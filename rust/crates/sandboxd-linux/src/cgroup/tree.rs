@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use super::driver::{Controls, Counted, Counters, Driver, Hits, Limits, keyed};
 use super::files::{Files, HostFiles};
 use super::layout::Layout;
+use super::meter::Meter;
 use super::owner::Owner;
 use super::remove::remove_tree;
 use super::v1::V1;
@@ -65,6 +66,12 @@ impl Cgroups {
     pub fn containment(&self) -> Containment {
         let first = self.drivers.iter().find_map(|driver| driver.containment());
         first.unwrap_or(Containment::Subreaper)
+    }
+
+    /// Whether the CPU time of everything that ever was in a leaf can be read.
+    #[must_use]
+    pub fn counts_cpu_time(&self) -> bool {
+        self.leaves().is_ok_and(|driver| driver.counts_cpu_time())
     }
 
     /// The directories of the agent's tree, for [`crate::launcher::LauncherConfig::cgroups`].
@@ -194,7 +201,18 @@ impl SandboxCgroup {
         let path = self.path.join(format!("x{number}"));
         let entrance = self.cgroups.leaves()?.create_leaf(&path, root)?;
         let events = self.cgroups.leaves()?.events(&path)?;
-        Ok(Leaf { cgroups: self.cgroups.clone(), path, entrance, events, killed: false })
+        let cgroups = self.cgroups.clone();
+        Ok(Leaf { cgroups, path, entrance, events, killed: false, meter: Meter::new() })
+    }
+
+    /// Lets the sandbox use as much processor time as it can get, or again as `limit` says.
+    ///
+    /// # Errors
+    ///
+    /// If the group is gone.
+    pub fn set_cpu_limit(&self, limit: Option<u32>) -> io::Result<()> {
+        let mut drivers = self.cgroups.drivers.iter().filter(|driver| driver.controls().cpu);
+        drivers.try_for_each(|driver| driver.set_cpu_limit(&self.path, limit))
     }
 
     /// What the kernel counted so far.
@@ -257,6 +275,7 @@ pub struct Leaf {
     /// an old copy when read again.
     events: Option<OwnedFd>,
     killed: bool,
+    meter: Meter,
 }
 
 impl AsFd for Leaf {
@@ -306,6 +325,35 @@ impl Leaf {
             Some(events) => Ok(read_key(events, "populated")? != Some(0)),
             None => self.driver()?.is_populated(&self.path),
         }
+    }
+
+    /// Begins to measure the next exec in it. Unless it has to be `exact`, what the execs before used
+    /// may be known to some microseconds each only.
+    pub fn begin(&mut self, exact: bool) {
+        if self.meter.is_vague() || (exact && !self.meter.is_exact()) {
+            self.meter.set(self.cpu_nanos());
+        }
+    }
+
+    /// CPU time of everything in it since [`Self::begin`], as the kernel counts; `None` where it does
+    /// not.
+    #[must_use]
+    pub fn used_nanos(&self) -> Option<u64> {
+        self.meter.since(self.cpu_nanos()?)
+    }
+
+    /// Notes the end of an exec whose use was not asked for, and is known: `nanos`.
+    pub fn add_used(&mut self, nanos: u64) {
+        self.meter.add(nanos);
+    }
+
+    /// Notes that the next exec begins with what the kernel counts then.
+    pub fn forget_used(&mut self) {
+        self.meter.set(None);
+    }
+
+    fn cpu_nanos(&self) -> Option<u64> {
+        self.driver().ok()?.cpu_nanos(&self.path).ok()?
     }
 
     /// Whether another exec may be started in it: a killed leaf kills all that enters it later, and

@@ -168,6 +168,22 @@ impl<F: Files> Driver for V1<F> {
         made.inspect_err(|_| undo(&self.files, &directories))
     }
 
+    fn set_cpu_limit(&self, group: &Path, millis: Option<u32>) -> io::Result<()> {
+        let Some(tree) = &self.cpu else { return Ok(()) };
+        let quota = millis.map_or("-1".to_owned(), |millis| cpu_quota_micros(millis).to_string());
+        self.files.write(&tree.join(group).join("cpu.cfs_quota_us"), &quota)
+    }
+
+    fn counts_cpu_time(&self) -> bool {
+        // A freezer counts nothing, and a group of another hierarchy would have to be entered by every
+        // exec.
+        false
+    }
+
+    fn cpu_nanos(&self, _leaf: &Path) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
+
     fn tasks(&self, group: &Path) -> io::Result<Vec<OwnedFd>> {
         let tasks = |tree: &PathBuf| self.files.open_write(&tree.join(group).join("tasks"));
         self.limiting().iter().map(tasks).collect()

@@ -82,15 +82,24 @@ impl<F: Files> V2<F> {
             self.files.write(&directory.join("pids.max"), &count.to_string())?;
         }
         if let Some(millis) = limits.cpu_millis {
-            let share = format!("{} {CPU_PERIOD_MICROS}", cpu_quota_micros(millis));
-            self.files.write(&directory.join("cpu.max"), &share)?;
+            self.set_share(group, Some(millis))?;
         }
         Ok(())
+    }
+
+    fn set_share(&self, group: &Path, millis: Option<u32>) -> io::Result<()> {
+        let quota = millis.map_or("max".to_owned(), |millis| cpu_quota_micros(millis).to_string());
+        let share = format!("{quota} {CPU_PERIOD_MICROS}");
+        self.files.write(&self.tree.join(group).join("cpu.max"), &share)
     }
 }
 
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 const PROCESSES: &str = "cgroup.procs";
+
+/// Where the kernel counts CPU time, and the line that has all of it.
+const CPU_TIME: &str = "cpu.stat";
+const CPU_MICROS: &str = "usage_usec";
 
 /// Controllers that limits are made of.
 const USED: [&str; 3] = ["memory", "pids", "cpu"];
@@ -156,6 +165,21 @@ impl<F: Files> Driver for V2<F> {
         let directory = self.tree.join(group);
         self.files.create_directory(&directory)?;
         self.limit(group, limits).inspect_err(|_| undo(&self.files, &[directory]))
+    }
+
+    fn set_cpu_limit(&self, group: &Path, millis: Option<u32>) -> io::Result<()> {
+        self.set_share(group, millis)
+    }
+
+    fn counts_cpu_time(&self) -> bool {
+        // Without the controller too, since kernel 4.15.
+        let counted = self.files.read(&self.tree.join(CPU_TIME));
+        counted.is_ok_and(|text| keyed(&text, CPU_MICROS).is_some())
+    }
+
+    fn cpu_nanos(&self, leaf: &Path) -> io::Result<Option<u64>> {
+        let text = self.files.read(&self.tree.join(leaf).join(CPU_TIME))?;
+        Ok(keyed(&text, CPU_MICROS).map(|micros| micros.saturating_mul(1_000)))
     }
 
     fn tasks(&self, _group: &Path) -> io::Result<Vec<OwnedFd>> {

@@ -135,6 +135,7 @@ fn act(action: Action) -> Vec<libc::sock_filter> {
     // Each jump goes to the second of the two returns at the end.
     let (argument, jump, values, returns) = match &rule {
         Rule::Deny => return vec![instruction(RETURN, 0, 0, EPERM)],
+        Rule::DenyIfEitherEqual { first, second } => return either_equal(*first, *second),
         Rule::DenyIfEqual { argument, values } => {
             (argument, JUMP_IF_EQUAL, *values, [ALLOW, EPERM])
         }
@@ -152,6 +153,18 @@ fn act(action: Action) -> Vec<libc::sock_filter> {
     }
     program.extend(returns.map(|value| instruction(RETURN, 0, 0, value)));
     program
+}
+
+fn either_equal(first: (u32, u32), second: (u32, u32)) -> Vec<libc::sock_filter> {
+    let [(first, denied), (second, also_denied)] = [first, second];
+    vec![
+        instruction(LOAD, 0, 0, FIRST_ARGUMENT + 8 * first),
+        instruction(JUMP_IF_EQUAL, 3, 0, denied),
+        instruction(LOAD, 0, 0, FIRST_ARGUMENT + 8 * second),
+        instruction(JUMP_IF_EQUAL, 1, 0, also_denied),
+        instruction(RETURN, 0, 0, ALLOW),
+        instruction(RETURN, 0, 0, EPERM),
+    ]
 }
 
 const fn instruction(code: u16, if_true: u8, if_false: u8, operand: u32) -> libc::sock_filter {
@@ -204,6 +217,9 @@ mod tests {
             Rule::DenyIfEqual { argument, values } => values.contains(&low(argument)),
             Rule::DenyUnlessEqual { argument, values } => !values.contains(&low(argument)),
             Rule::DenyIfAnyBit { argument, bits } => low(argument) & bits != 0,
+            Rule::DenyIfEitherEqual { first, second } => {
+                [first, second].iter().any(|(argument, value)| low(*argument) == *value)
+            }
         };
         if denied { EPERM } else { ALLOW }
     }
@@ -238,6 +254,16 @@ mod tests {
         let rules = rules();
         assert!(rules.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert!(rules.iter().all(|(number, _)| *number <= LAST_REVIEWED));
+    }
+
+    #[test]
+    fn init_keeps_its_priority_and_others_may_change_theirs() {
+        let filter = Filter::new();
+        let number = u32::try_from(libc::SYS_setpriority).unwrap();
+        let set = |which, who| run(&filter, ARCHITECTURE, number, [which, who, 19, 0, 0, 0]).0;
+        let (process, group, user) = (0, 1, 2);
+        assert_eq!([set(process, 0), set(process, 7), set(group, 0)], [ALLOW; 3]);
+        assert_eq!([set(process, 1), set(group, 1), set(user, 0), set(user, 7)], [EPERM; 4]);
     }
 
     proptest! {

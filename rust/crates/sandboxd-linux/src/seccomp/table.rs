@@ -5,9 +5,23 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     Deny,
-    DenyIfEqual { argument: u32, values: &'static [u32] },
-    DenyIfAnyBit { argument: u32, bits: u32 },
-    DenyUnlessEqual { argument: u32, values: &'static [u32] },
+    DenyIfEqual {
+        argument: u32,
+        values: &'static [u32],
+    },
+    /// Of two arguments, each with the value that denies.
+    DenyIfEitherEqual {
+        first: (u32, u32),
+        second: (u32, u32),
+    },
+    DenyIfAnyBit {
+        argument: u32,
+        bits: u32,
+    },
+    DenyUnlessEqual {
+        argument: u32,
+        values: &'static [u32],
+    },
 }
 
 /// Highest system call that was looked at when this table was written: `file_setattr`. Newer ones do
@@ -43,15 +57,27 @@ const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541c];
 const PERSONALITIES: &[u32] = &[0, 8, 0x2_0000, 0x2_0008, 0x4_0000, 0xffff_ffff];
 
 /// Init's pid. Root inside has the same ids as init, for which the kernel asks no capability to change
-/// another process's limits: without descriptors init could serve nobody.
+/// another process's limits and scheduling: without descriptors init could serve nobody, and below
+/// everybody else it could report no end in time.
 const INIT: &[u32] = &[1];
+
+/// `PRIO_USER`: every process of a user, so that init would be among root's.
+const OF_A_USER: u32 = 2;
 
 /// `F_SETLEASE`. The kernel lets whoever executes a leased file wait for up to 45 s, and init executes
 /// programs inside a vfork.
 const LEASE: &[u32] = &[1024];
 
-const ARGUMENTS: [(i64, Rule); 6] = [
+const ARGUMENTS: [(i64, Rule); 11] = [
     (libc::SYS_prlimit64, Rule::DenyIfEqual { argument: 0, values: INIT }),
+    (libc::SYS_sched_setscheduler, Rule::DenyIfEqual { argument: 0, values: INIT }),
+    (libc::SYS_sched_setparam, Rule::DenyIfEqual { argument: 0, values: INIT }),
+    (libc::SYS_sched_setattr, Rule::DenyIfEqual { argument: 0, values: INIT }),
+    (libc::SYS_sched_setaffinity, Rule::DenyIfEqual { argument: 0, values: INIT }),
+    (
+        libc::SYS_setpriority,
+        Rule::DenyIfEitherEqual { first: (0, OF_A_USER), second: (1, INIT[0]) },
+    ),
     (libc::SYS_fcntl, Rule::DenyIfEqual { argument: 1, values: LEASE }),
     (libc::SYS_socket, Rule::DenyIfEqual { argument: 0, values: SOCKET_FAMILIES }),
     (libc::SYS_ioctl, Rule::DenyIfEqual { argument: 1, values: TERMINAL_INPUT }),

@@ -59,10 +59,11 @@ pub struct Command {
     /// Wall-clock limit, enforced by the agent. Unset means no limit.
     #[prost(uint64, optional, tag = "6")]
     pub timeout_ns: ::core::option::Option<u64>,
-    /// Longest time without a byte of output on either stream: `CAUSE_IDLE_OUTPUT_TIMEOUT`.
+    /// Longest time without a byte of output on either stream: `CAUSE_IDLE_OUTPUT_TIMEOUT`. Time in which
+    /// the program waits for a reader does not count.
     #[prost(uint64, optional, tag = "7")]
     pub idle_output_timeout_ns: ::core::option::Option<u64>,
-    /// CPU time of all processes of the exec together: `CAUSE_CPU_LIMIT`.
+    /// CPU time of all processes of the exec together: `CAUSE_CPU_LIMIT`. Needs `limit.cpu_time`.
     #[prost(uint64, optional, tag = "8")]
     pub cpu_time_limit_ns: ::core::option::Option<u64>,
     /// A terminal as stdin, stdout and stderr: everything written to it is stdout.
@@ -108,7 +109,8 @@ pub struct ExecEnd {
     pub signal: ::core::option::Option<u32>,
     #[prost(uint64, tag = "4")]
     pub duration_ns: u64,
-    /// Of the main process and the children it waited for.
+    /// Of all its processes until its end. Without `limit.cpu_time`, and of an exec that ends by itself
+    /// within 20 ms: of the main process and the children it waited for.
     #[prost(uint64, tag = "5")]
     pub cpu_time_ns: u64,
     #[prost(uint64, tag = "6")]
@@ -123,8 +125,8 @@ pub struct ExecEnd {
     pub stdout_total_bytes: u64,
     #[prost(uint64, tag = "10")]
     pub stderr_total_bytes: u64,
-    /// Read from and written to block devices and page cache by its processes, as far as the kernel
-    /// counts it; unset where it does not.
+    /// Read from and written to block devices by the main process and the children it waited for; unset
+    /// where the kernel does not count it.
     #[prost(uint64, optional, tag = "11")]
     pub io_read_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "12")]
@@ -1900,16 +1902,18 @@ pub struct SandboxesInfoResponse {
     #[prost(message, optional, tag = "6")]
     pub counters: ::core::option::Option<Counters>,
 }
-/// Totals since the agent started.
+/// Totals since the agent started. What an exec did is added when it ends.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Counters {
     #[prost(uint64, tag = "1")]
     pub sandboxes_claimed: u64,
     #[prost(uint64, tag = "2")]
     pub sandboxes_lost: u64,
+    /// All that have ended, in any of the ways below, and those that run.
     #[prost(uint64, tag = "3")]
     pub execs_started: u64,
-    /// By cause, under its name in small letters: `exited`, `memory_limit`.
+    /// By cause, under its name in small letters: `exited`, `memory_limit`. `lost`: with its sandbox;
+    /// `never_ran`: the program could not be started.
     #[prost(btree_map = "string, uint64", tag = "4")]
     pub execs_ended: ::prost::alloc::collections::BTreeMap<
         ::prost::alloc::string::String,

@@ -10,7 +10,7 @@ use super::{Live, program, shell, within};
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn t8_a_deadline_ends_the_whole_tree_and_keeps_what_it_said() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let line = "echo a; echo b >&2; setsid sleep 61 & (setsid sh -c 'sleep 62 &'); sleep 63";
     let started = Instant::now();
@@ -37,7 +37,7 @@ async fn t8_a_deadline_ends_the_whole_tree_and_keeps_what_it_said() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn t4_a_signal_reaches_every_process_and_cancel_ends_them() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     for (exec_id, signal, cancel) in [("signal", 15, false), ("cancel", 0, true)] {
         let line = "sleep 71 & sleep 72 | cat";
@@ -68,7 +68,7 @@ async fn t4_a_signal_reaches_every_process_and_cancel_ends_them() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn h2_every_waiting_call_hears_of_a_sandbox_that_is_lost() {
-    let live = Live::start();
+    let live = Live::start().await;
     let sandbox = live.claim("a", v1::Limits::default()).await;
     let waiting = tokio::spawn({
         let agent = live.agent.clone();
@@ -94,7 +94,7 @@ async fn h2_every_waiting_call_hears_of_a_sandbox_that_is_lost() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn l6_a_released_sandbox_is_gone_and_a_second_release_is_no_error() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let release = || v1::SandboxesReleaseRequest { sandbox_id: "a".to_owned() };
     assert!(live.agent.sandboxes_release(release()).await.unwrap().released);
@@ -107,7 +107,7 @@ async fn l6_a_released_sandbox_is_gone_and_a_second_release_is_no_error() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn h2_the_end_of_the_launcher_loses_its_sandboxes_and_the_next_ones_get_another() {
-    let live = Live::start();
+    let live = Live::start().await;
     let sandbox = live.claim("a", v1::Limits::default()).await;
     live.claim("b", v1::Limits::default()).await;
     let waiting = tokio::spawn({
@@ -145,7 +145,7 @@ async fn h2_the_end_of_the_launcher_loses_its_sandboxes_and_the_next_ones_get_an
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn l9_lifetime_and_idle_time_end_a_sandbox_but_not_under_a_running_command() {
-    let live = Live::start();
+    let live = Live::start().await;
     let claim = |id: &str, ttl: Option<u64>, idle: Option<u64>| {
         let milliseconds = |value: u64| value * 1_000_000;
         live.agent.sandboxes_claim(v1::SandboxesClaimRequest {
@@ -172,7 +172,7 @@ async fn l9_lifetime_and_idle_time_end_a_sandbox_but_not_under_a_running_command
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn l6_releasing_a_sandbox_that_starts_leaves_nothing_either() {
-    let live = Live::start();
+    let live = Live::start().await;
     for number in 0..20 {
         let sandbox_id = format!("s{number}");
         let request = v1::SandboxesClaimRequest {
@@ -206,7 +206,7 @@ fn kill_launcher_of(sandbox: &v1::Sandbox) {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn l1_a_burst_is_served_in_turns_and_whoever_waits_for_a_turn_can_be_released() {
-    let live = Live::start();
+    let live = Live::start().await;
     let claims: Vec<_> = (0..400)
         .map(|number| {
             let agent = live.agent.clone();

@@ -9,7 +9,7 @@ use super::{Live, program, shell, within};
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn m6_a_limit_that_was_met_is_the_cause_with_value_and_peak() {
-    let live = Live::start();
+    let live = Live::start().await;
     let limits = v1::Limits {
         memory_bytes: Some(256 << 20),
         pids: Some(64),
@@ -43,7 +43,7 @@ async fn m6_a_limit_that_was_met_is_the_cause_with_value_and_peak() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn m6_a_limit_that_another_program_met_is_not_the_cause() {
-    let live = Live::start();
+    let live = Live::start().await;
     let limits = v1::Limits {
         memory_bytes: Some(128 << 20),
         disk_bytes: Some(16 << 20),
@@ -76,7 +76,7 @@ async fn m6_a_limit_that_another_program_met_is_not_the_cause() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn m4_a_fork_bomb_leaves_the_agent_answering_and_the_next_command_working() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits { pids: Some(128), ..Default::default() }).await;
     let bomb = within(shell("bash -c ':(){ :|:& };:'; sleep 1"), Duration::from_secs(3));
     live.run("bomb", bomb).await.unwrap();
@@ -92,7 +92,7 @@ async fn m4_a_fork_bomb_leaves_the_agent_answering_and_the_next_command_working(
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn m4_background_processes_that_leave_no_room_give_way_to_the_next_command() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits { pids: Some(32), ..Default::default() }).await;
     let crowd = "for i in $(seq 28); do setsid sleep 300 & done; exit 0";
     let end = live.run("crowd", shell(crowd)).await.unwrap().end.unwrap();
@@ -110,7 +110,7 @@ async fn m4_background_processes_that_leave_no_room_give_way_to_the_next_command
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn m4_killing_everything_inside_harms_only_that() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let end = live.run("kill", shell("kill -9 -1; echo alive")).await.unwrap().end.unwrap();
     assert!(end.exit_code == Some(0) || end.signal == Some(9), "{end:?}");

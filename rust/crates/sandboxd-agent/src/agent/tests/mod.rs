@@ -28,7 +28,7 @@ struct Live {
 }
 
 impl Live {
-    fn start() -> Self {
+    async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = StateFolder::open(&folder.path().join("state")).unwrap();
         let templates = Templates::build(&state).unwrap();
@@ -44,6 +44,7 @@ impl Live {
             (Feature::PidsLimit, controls.pids),
             (Feature::CpuLimit, controls.cpu),
             (Feature::DiskLimit, true),
+            (Feature::CpuTimeLimit, cgroups.counts_cpu_time()),
         ];
         let capability = |(feature, available)| {
             let detail = String::new();
@@ -53,7 +54,7 @@ impl Live {
         let test_binary = std::env::current_exe().unwrap();
         let init = test_binary.parent().unwrap().parent().unwrap().join("sandboxd-init");
         let config = AgentConfig { state, templates, capabilities, cgroups: cgroups.clone(), init };
-        Self { agent: Agent::start(config).unwrap(), cgroups, _folder: folder }
+        Self { agent: Agent::start(config).await.unwrap(), cgroups, _folder: folder }
     }
 
     async fn claim(&self, id: &str, limits: v1::Limits) -> v1::Sandbox {

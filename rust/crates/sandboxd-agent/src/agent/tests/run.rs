@@ -12,7 +12,7 @@ use crate::call::Answer;
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn a_command_runs_and_its_whole_result_comes_back() {
-    let live = Live::start();
+    let live = Live::start().await;
     let sandbox = live.claim("a", v1::Limits::default()).await;
     assert_eq!(sandbox.state(), v1::SandboxState::Ready);
 
@@ -34,7 +34,7 @@ async fn a_command_runs_and_its_whole_result_comes_back() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn x9_what_cannot_start_is_an_error_that_names_the_step() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let step = |result: Answer<v1::ExecRunResponse>| {
         let error = result.unwrap_err();
@@ -58,7 +58,7 @@ async fn x9_what_cannot_start_is_an_error_that_names_the_step() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn t10_every_status_is_its_own() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let mut tasks = Vec::new();
     for worker in 0..32 {
@@ -88,7 +88,7 @@ async fn t10_every_status_is_its_own() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn a_line_of_a_megabyte_runs_and_so_does_a_full_environment() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let line = format!("x={}; echo ${{#x}}", "y".repeat(1 << 20));
     assert_eq!(live.run("line", shell(&line)).await.unwrap().stdout, "1048576\n");
@@ -103,7 +103,7 @@ async fn a_line_of_a_megabyte_runs_and_so_does_a_full_environment() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn input_arrives_whole_and_a_program_that_ignores_it_is_not_held_up() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let run = |exec_id: &str, line: &str, length: usize| {
         live.agent.exec_run(v1::ExecRunRequest {
@@ -128,7 +128,7 @@ async fn input_arrives_whole_and_a_program_that_ignores_it_is_not_held_up() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn o10_long_output_keeps_its_head_and_tail_and_says_so() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let request = v1::ExecRunRequest {
         sandbox_id: "a".to_owned(),
@@ -148,7 +148,7 @@ async fn o10_long_output_keeps_its_head_and_tail_and_says_so() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn calls_for_a_sandbox_that_is_not_ready_wait_in_their_order() {
-    let live = Live::start();
+    let live = Live::start().await;
     let claim = v1::SandboxesClaimRequest {
         sandbox_id: "a".to_owned(),
         template: "host".to_owned(),
@@ -188,7 +188,7 @@ async fn calls_for_a_sandbox_that_is_not_ready_wait_in_their_order() {
 #[tokio::test]
 #[ignore = "prints times; needs root and a built sandboxd-init"]
 async fn times_of_short_commands() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let mut times = Vec::new();
     for number in 0..1_000 {

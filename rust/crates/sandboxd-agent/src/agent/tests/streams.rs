@@ -12,7 +12,7 @@ use super::{Live, program, shell};
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn h9_a_started_command_takes_input_and_streams_its_output_with_the_end_last() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let id = || ("a".to_owned(), "cat".to_owned());
     let (sandbox_id, exec_id) = id();
@@ -49,7 +49,7 @@ async fn h9_a_started_command_takes_input_and_streams_its_output_with_the_end_la
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn o9_a_reader_gets_every_byte_of_more_than_a_window() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let id = || ("a".to_owned(), "big".to_owned());
     let (sandbox_id, exec_id) = id();
@@ -84,7 +84,7 @@ async fn o9_a_reader_gets_every_byte_of_more_than_a_window() {
 #[tokio::test]
 #[ignore = "needs root and a built sandboxd-init"]
 async fn h4_without_a_reader_a_program_runs_to_its_end() {
-    let live = Live::start();
+    let live = Live::start().await;
     live.claim("a", v1::Limits::default()).await;
     let (sandbox_id, exec_id) = ("a".to_owned(), "big".to_owned());
     let command = Some(shell("head -c 200000000 /dev/zero"));
