@@ -18,6 +18,8 @@ TOOLS := .venv/.tools
 AGENT := sandboxd/_bin/sandboxd-agent
 INIT := sandboxd/_bin/sandboxd-init
 EXTENSION := sandboxd/_native.abi3.so
+# Of the tests; its path is the one that tests/support/fault_proxy.py looks at.
+FAULT_PROXY := rust/target/debug/sandboxd-fault-proxy
 
 CARGO := cd rust && cargo
 # A `--target` keeps +crt-static away from build scripts and macros, which cannot be linked so.
@@ -28,7 +30,7 @@ sources = $(MANIFESTS) $(shell find $(1:%=rust/crates/sandboxd-%) -name '*.rs' -
 
 say = @printf '\n==> %s\n' "$(1)"
 
-.PHONY: help setup build wheel proto fmt fmt-check lint deny test test-rust test-root soak bench \
+.PHONY: help setup build build-testkit wheel proto fmt fmt-check lint deny test test-rust test-root soak bench \
 	bench-quick demo clean ci
 
 help:  ## list the targets
@@ -58,6 +60,13 @@ $(INIT): $(TOOLS) $(call sources,init linux)
 $(EXTENSION): $(TOOLS) $(call sources,py client proto) pyproject.toml
 	$(call say,Building the Python extension and installing the package into .venv)
 	@PIP_QUIET=1 $(BIN)/maturin develop --release --locked --extras cli
+	@touch $@
+
+build-testkit: $(FAULT_PROXY)  ## build the programs that only tests use
+
+$(FAULT_PROXY): $(TOOLS) $(call sources,testkit)
+	$(call say,Building the fault proxy for the tests)
+	@$(CARGO) build --locked -p sandboxd-testkit
 	@touch $@
 
 wheel: build  ## build a wheel with the agent in it, into dist/
@@ -92,7 +101,7 @@ deny: $(TOOLS)  ## check licences, sources and duplicates of the Rust dependenci
 	$(call say,Checking Rust dependencies: cargo-deny)
 	@scripts/deny
 
-test: build  ## run every test but the long ones
+test: build build-testkit  ## run every test but the long ones
 	@# Both halves, whatever the first one says: one run tells all.
 	@status=0; \
 	$(MAKE) --no-print-directory test-rust || status=1; \
@@ -110,12 +119,12 @@ test-rust: $(TOOLS)  ## run the tests of the Rust crates
 		cargo test --locked --quiet -p sandboxd-agent -- --ignored --test-threads 1; \
 	else echo "not run: the agent's tests that need root"; fi
 
-test-root: build  ## run the tests that need root, and fail where they would be skipped
+test-root: build build-testkit  ## run the tests that need root, and fail where they would be skipped
 	@test "$$(id -u)" = 0 || { echo "make test-root needs root: sudo make test-root" >&2; exit 1; }
 	@SANDBOXD_TEST_REQUIRE=root $(BIN)/pytest \
 		tests/conformance tests/integration tests/faults tests/security
 
-soak: build  ## run the long tests
+soak: build build-testkit  ## run the long tests
 	@$(BIN)/pytest -m soak --timeout 3600
 
 bench: build  ## measure everything, into build/bench.json and docs/specification.md

@@ -86,8 +86,8 @@ class Connection:
         """Whether bytes wait for room in the socket."""
 
     @property
-    def busy(self) -> bool:
-        """Whether calls wait for the agent."""
+    def tick_in(self) -> float | None:
+        """Seconds until `on_tick` is of use; `None` while nothing waits for the agent."""
 
     @property
     def agent_pid(self) -> int:

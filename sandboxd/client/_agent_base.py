@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from sandboxd.exceptions import AgentUnreachableError
 
 
+REPAIR_SECONDS = 4.0
+"""How long a broken connection is tried again, from its last success, if three keepalives are not
+shorter. On a Unix socket only an agent that is gone refuses one."""
+
+_LAST_CHANCE = 2.0
+"""Seconds that an agent has to greet after three missed keepalives: its callers have waited."""
+
+
 class Agent:
     """An agent that this process talks to."""
 
@@ -30,6 +38,8 @@ class Agent:
         self.owner = os.getpid()
         self.has_answered = False
         """Whether it is up, so that the next connection need not wait for its start."""
+        self.is_suspect = False
+        """Whether it fell silent on a connection, and no other was made since."""
         self.threads = threading.local()
         """Blocking connections, one per thread."""
         self.loops: weakref.WeakKeyDictionary[AbstractEventLoop, LoopConnection] = (
@@ -50,9 +60,16 @@ class Agent:
             )
 
     def greeting(self) -> float:
-        """Seconds to wait for the first answer on a new connection."""
+        """Seconds to wait for the first answer on a new connection, which is made now."""
         settings = self.settings
+        if self.is_suspect:
+            self.is_suspect = False
+            return min(settings.keepalive, _LAST_CHANCE)
         return settings.keepalive if self.has_answered else settings.start_timeout
+
+    def repair_time(self) -> float:
+        """Seconds for which a broken connection is tried again."""
+        return min(REPAIR_SECONDS, 3 * self.settings.keepalive)
 
     def is_dead(self) -> bool:
         """Whether the agent ended, and all of its sandboxes with it. False if not known."""

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-REPAIR_SECONDS = 4.0
-"""How long a broken connection is tried again, from its last success. On a Unix socket only an
-agent that is gone refuses one. Below the time that agents keep the result of a finished exec
-(60 s): after that, sending a run again would run it again."""
-
 _DEATH_SECONDS = 0.25
 """How long a broken connection may be the first sign of the agent's death: the kernel closes the
 sockets of a process before its parent can learn of its end."""
+
+_LIVED_SECONDS = 0.05
+"""A connection that breaks after so long has worked, and its agent with it: what a command has to
+say may take longer than a bad network holds. One that breaks sooner, each time, never will."""
+
+_FLAPPING_SECONDS = 60.0
+"""How long connections may break, none of them older than a second, without any answer."""
 
 _FIRST_PAUSE = 0.005
 _LONGEST_PAUSE = 0.25
@@ -80,13 +82,13 @@ class Repair:
         """Begin at the first failure."""
         self._channel = channel
         self._repeatable = repeatable
-        self._until = time.monotonic() + REPAIR_SECONDS
         self._pause = 0.0
         self._lost: ConnectionLostError | None = None
+        self.succeeded()
 
     def succeeded(self) -> None:
         """Begin anew: the connection works again."""
-        self._until = time.monotonic() + REPAIR_SECONDS
+        self._since = self._flapping_since = self._tried_at = time.monotonic()
         self._pause = 0.0
 
     async def after(self, error: SandboxError) -> None:
@@ -103,10 +105,12 @@ class Repair:
         agent = self._channel.transport.agent
         if agent.is_dead():
             raise self._died(error) from None
+        if isinstance(error, ConnectionLostError) and error.reason == "silent":
+            agent.is_suspect = True
         # A connection was tried after the silence: who is silent twice is waited for no more.
         silent = isinstance(error, AgentUnreachableError) and error.reason == "silent"
         hopeless = silent or (self._lost is not None and not self._repeatable)
-        if hopeless or time.monotonic() >= self._until:
+        if hopeless or self._is_over(error):
             if not silent and await self._dies():
                 raise self._died(error) from None
             if self._lost is None and isinstance(error, AgentUnreachableError):
@@ -114,6 +118,20 @@ class Repair:
             raise self._lost or error from None
         await self._channel.transport.sleep(self._pause)
         self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
+        self._tried_at = time.monotonic()
+
+    def _is_over(self, error: SandboxError) -> bool:
+        """Whether connections have been tried for long enough."""
+        now = time.monotonic()
+        lived = now - self._tried_at if isinstance(error, ConnectionLostError) else 0.0
+        if lived >= 1.0:
+            self._flapping_since = now
+        if lived >= _LIVED_SECONDS:
+            self._since, self._pause = now, 0.0
+        return (
+            now >= self._since + self._channel.transport.agent.repair_time()
+            or now >= self._flapping_since + _FLAPPING_SECONDS
+        )
 
     async def _dies(self) -> bool:
         """Whether the connection broke because the agent is dying."""

@@ -35,7 +35,7 @@ class LoopConnection:
             on_full=_watch_for_room,
             on_failed=_stop_watching,
         )
-        self._keepalive = min(settings.keepalive, settings.start_timeout)
+        self._keepalive = settings.keepalive
         self._ticking = False
         loop.add_reader(self.native.fileno(), self.native.on_readable)
 
@@ -43,16 +43,20 @@ class LoopConnection:
         """Send a call."""
         call = self.native.submit(request, future)
         if not self._ticking:
-            self._ticking = True
-            loop.call_later(self._keepalive, self._tick, loop)
+            self._schedule(loop)
         return call
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Keep alive while calls wait; a quiet connection has no timer."""
         self.native.on_tick()
-        self._ticking = self.native.busy
-        if self._ticking:
-            loop.call_later(self._keepalive, self._tick, loop)
+        self._schedule(loop)
+
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        delay = self.native.tick_in
+        self._ticking = delay is not None
+        if delay is not None:
+            # The greeting may take longer, and what follows it is due by keepalives.
+            loop.call_later(min(delay, self._keepalive), self._tick, loop)
 
 
 def _watch_for_room(connection: Connection) -> None:

@@ -154,11 +154,11 @@ class AsyncProcess:
             self._stdin_ended = True
             await self._write(b"", eof=True)
 
-    async def send_signal(self, signal: int) -> bool:
+    async def send_signal(self, signal: int | str) -> bool:
         """Send a signal to every process of the exec, background children included.
 
         Args:
-            signal: Number from 1 to 64, or a member of `signal.Signals`.
+            signal: Name, such as "TERM" or "SIGTERM", or number from 1 to 64.
 
         Returns:
             Whether it was delivered; false when the exec had ended before.

@@ -48,6 +48,17 @@ _TERMINAL_LIMIT = 65_535
 _TIME_LIMIT = 100 * 365 * 86_400
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}", re.ASCII)
 _SIGNALS = 64
+
+_SIGNALS_IN_ORDER = (
+    "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT "
+    "STOP TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
+)
+
+_SIGNAL_NAMES = {name: number for number, name in enumerate(_SIGNALS_IN_ORDER.split(), start=1)}
+"""Signals of the sandbox, which is Linux whatever the caller's system is: see signal(7)."""
+
+_SIGNAL_NAMES |= {"IOT": 6, "CLD": 17, "POLL": 29}
+
 _MODE_LIMIT = 0o7777
 
 
@@ -313,9 +324,17 @@ def mode(value: int | None) -> int | None:
     return None if value is None else count("mode", value, 0, _MODE_LIMIT)
 
 
-def signal(value: int) -> int:
-    """Check the number of a signal."""
-    return count("signal", value, 1, _SIGNALS)
+def signal(value: int | str) -> int:
+    """Check a signal: a number, or a name with or without `SIG`."""
+    if not isinstance(value, str):
+        return count("signal", value, 1, _SIGNALS)
+    number = _SIGNAL_NAMES.get(value.upper().removeprefix("SIG"))
+    if number is None:
+        raise InvalidArgumentError(
+            f"signal must be a number from 1 to {_SIGNALS} or a name such as 'TERM', "
+            f"not {_shown(value)}"
+        )
+    return number
 
 
 def _optional(name: str, value: object, maximum: int) -> int | None:

@@ -6,112 +6,33 @@ The agent is a process of its own, and the client another one that reaches it th
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support import reference
-from tests.support.fault_proxy import FaultProxy
-from tests.support.ordinary import ROOT, environment
-from tests.support.waiting import wait_until
+from tests.support.faulty_agent import KEEPALIVE, Client, FaultyAgent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from typing_extensions import Self
+    from tests.support.fault_proxy import Plan
 
-AGENT = os.environ.get("SANDBOXD_AGENT_BINARY", ROOT / "sandboxd" / "_bin" / "sandboxd-agent")
-KEEPALIVE = 1.0
 
-PRELUDE = """
-import asyncio, hashlib, json, sys, time
-import sandboxd
-from sandboxd import AsyncSandbox
-
-def tell(**value):
-    print(json.dumps(value), flush=True)
-
-def pause():
-    "Let the test change the connection."
-    tell(paused=True)
-    sys.stdin.readline()
-
-async def main():
-    async with AsyncSandbox() as sandbox:
-        await sandbox.ready()
-"""
+GREETING = 20
+"""Bytes that an agent says before its first reply, or one less: its version and its pid."""
 
 
 @pytest.fixture
-def proxy() -> Iterator[FaultProxy]:
-    """A proxy before an agent of its own; the agent is gone afterwards."""
-    folder = Path(tempfile.mkdtemp(prefix="sandboxd-f"))
-    path = folder / "agent.sock"
-    agent = subprocess.Popen(
-        [AGENT, "serve", "--listen", path, "--state", folder / "state"],
-        stdin=subprocess.DEVNULL,
-        env=environment(folder),
-    )
-    try:
-        wait_until(path.is_socket)
-        with FaultProxy(folder / "proxy.sock", path) as made:
-            yield made
-    finally:
-        agent.terminate()
-        assert agent.wait(10) == 0
-        shutil.rmtree(folder)
+def agent() -> Iterator[FaultyAgent]:
+    """An agent behind a proxy; both are gone afterwards."""
+    with FaultyAgent() as made:
+        yield made
 
 
-class Client:
-    """A program that uses the SDK through the proxy and tells JSON lines."""
-
-    def __init__(self, proxy: FaultProxy, body: str) -> None:
-        lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", f"{PRELUDE}{lines}\nasyncio.run(main())\n"],
-            cwd=ROOT,
-            env=environment(
-                proxy.path.parent / "client",
-                SANDBOXD_SOCKET=str(proxy.path),
-                SANDBOXD_KEEPALIVE=str(KEEPALIVE),
-            ),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-    def told(self) -> dict[str, object]:
-        """The next line that it tells."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the client ended without a word"
-        value: dict[str, object] = json.loads(line)
-        return value
-
-    def go_on(self) -> None:
-        """End its pause."""
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-
-
-def test_h2_a_reset_connection_is_repaired_and_nothing_runs_twice(proxy: FaultProxy) -> None:
+def test_h2_a_reset_connection_is_repaired_and_nothing_runs_twice(agent: FaultyAgent) -> None:
     body = """
 pause()
 result = await sandbox.run("echo ran >> /tmp/runs; yes | head -c 1048576")
@@ -119,52 +40,113 @@ pause()
 runs = (await sandbox.run("cat /tmp/runs")).stdout
 tell(exit_code=result.exit_code, total=len(result.stdout_bytes), runs=runs)
 """
-    with Client(proxy, body) as client:
-        assert client.told() == {"paused": True}
-        before = proxy.connections
-        proxy.cut_after = 4096
+    with Client(agent, body) as client:
+        client.paused()
+        # In the middle of the reply.
+        agent.proxy.plans({"cut_to_client": 4096})
+        cuts = agent.proxy.cut().cuts
         client.go_on()
-        # The cut comes with the first reply; from the second connection on all is well.
-        wait_until(lambda: proxy.connections > before)
-        proxy.cut_after = None
-        assert client.told() == {"paused": True}
+        client.paused()
+        assert agent.proxy.counts().cuts - cuts >= 2
         client.go_on()
 
         assert client.told() == {"exit_code": 0, "total": 1_048_576, "runs": "ran\n"}
 
 
+R1_CUTS: dict[str, Plan] = {
+    # A connection lives for the greeting and no reply.
+    "before the reply": {"cut_to_client": GREETING},
+    "in the reply": {"cut_to_client": GREETING + 5},
+    # The agent hears of the call once more when its answer is long known.
+    "and the call arrives again later": {"late_after": 40, "late_by": 0.05},
+    # The reply is lost on the way, and nobody says so.
+    "after a silence": {"mute_to_client": GREETING, "cut_age": 0.06},
+}
+
+
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("cut", R1_CUTS)
 def test_r1_a_reply_that_is_lost_a_hundred_times_means_one_run_each_time(
-    proxy: FaultProxy,
+    agent: FaultyAgent, cut: str
 ) -> None:
     body = """
 pause()
-codes = [(await sandbox.run(f"echo {n} >> /tmp/f; exit {n}")).exit_code for n in range(100)]
+codes = []
+for n in range(100):
+    # The next connection fails, and this one is gone.
+    pause()
+    codes.append((await sandbox.run(f"echo {n} >> /tmp/f; exit {n}")).exit_code)
 pause()
 tell(codes=codes, lines=(await sandbox.run("cat /tmp/f")).stdout.split())
 """
-    with Client(proxy, body) as client:
-        assert client.told() == {"paused": True}
-        # Some connections live for one exec, some for a few: every cut falls somewhere else.
-        proxy.cut_every = 0.037
+    with Client(agent, body) as client:
+        client.paused()
         client.go_on()
-        assert client.told() == {"paused": True}
-        cuts = proxy.connections
-        proxy.cut_every = None
+        for _ in range(100):
+            client.paused()
+            agent.proxy.plans(R1_CUTS[cut])
+            agent.proxy.cut()
+            client.go_on()
+        client.paused()
+        counts = agent.proxy.counts()
         client.go_on()
 
         numbers = list(range(100))
         assert client.told() == {"codes": numbers, "lines": [str(n) for n in numbers]}
-        assert cuts > 2
+        # Each call met a connection that was taken from it, beside the one cut before it.
+        assert counts.cuts >= 190
+        assert counts.connections >= 190
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("cut", R1_CUTS)
+def test_r2_a_start_whose_answer_is_lost_a_hundred_times_means_one_process_each_time(
+    agent: FaultyAgent, cut: str
+) -> None:
+    body = """
+pause()
+processes = []
+for n in range(100):
+    pause()
+    process = await sandbox.start(f"echo {n} >> /tmp/f; echo up; sleep 60")
+    processes.append(process)
+pause()
+lines = (await sandbox.run("cat /tmp/f")).stdout.split()
+sleeping = (await sandbox.run("cat /proc/[0-9]*/comm 2>/dev/null | grep -c sleep")).stdout.strip()
+said = [(await process.__anext__()).data.decode() for process in processes]
+for process in processes:
+    await process.kill()
+causes = [(await process.wait()).cause for process in processes]
+tell(lines=lines, sleeping=int(sleeping), said=sorted(set(said)), causes=sorted(set(causes)))
+"""
+    with Client(agent, body) as client:
+        client.paused()
+        client.go_on()
+        for _ in range(100):
+            client.paused()
+            agent.proxy.plans(R1_CUTS[cut])
+            agent.proxy.cut()
+            client.go_on()
+        client.paused()
+        counts = agent.proxy.counts()
+        client.go_on()
+
+        assert client.told() == {
+            "lines": [str(n) for n in range(100)],
+            "sleeping": 100,
+            "said": ["up\n"],
+            "causes": ["canceled"],
+        }
+        assert counts.cuts >= 190
 
 
 @pytest.mark.timeout(120)
 def test_r4_a_stream_that_is_cut_ten_times_a_second_arrives_whole_and_once(
-    proxy: FaultProxy,
+    agent: FaultyAgent,
 ) -> None:
     body = """
 pause()
-process = await sandbox.start("echo ran >> /tmp/runs; seq 1 100000; sleep 2; echo end >&2; exit 5")
+process = await sandbox.start("echo ran >> /tmp/runs; seq 1 100000; sleep 5; echo end >&2; exit 5")
 seen = {"stdout": b"", "stderr": b""}
 async for chunk in process:
     seen[chunk.stream] += chunk.data
@@ -174,12 +156,16 @@ digest = hashlib.sha256(seen["stdout"]).hexdigest()
 runs = (await sandbox.run("cat /tmp/runs")).stdout
 tell(code=code, total=len(seen["stdout"]), hash=digest, stderr=seen["stderr"].decode(), runs=runs)
 """
-    with Client(proxy, body) as client:
-        assert client.told() == {"paused": True}
-        proxy.cut_every = 0.1
+    with Client(agent, body) as client:
+        client.paused()
+        # The first ones in the midst of the output, the others by the clock.
+        in_output: list[Plan] = [{"cut_to_client": GREETING + 60_000 * n} for n in range(5)]
+        agent.proxy.plans(*in_output)
+        agent.proxy.default({"cut_age": 0.1})
+        agent.proxy.cut()
         client.go_on()
-        assert client.told() == {"paused": True}
-        proxy.cut_every = None
+        client.paused()
+        counts = agent.proxy.default({})
         client.go_on()
 
         assert client.told() == {
@@ -189,10 +175,11 @@ tell(code=code, total=len(seen["stdout"]), hash=digest, stderr=seen["stderr"].de
             "stderr": "end\n",
             "runs": "ran\n",
         }
+        assert counts.cuts >= 30
 
 
 @pytest.mark.timeout(120)
-def test_stdin_over_a_connection_that_is_cut_arrives_once(proxy: FaultProxy) -> None:
+def test_stdin_over_a_connection_that_is_cut_arrives_once(agent: FaultyAgent) -> None:
     body = """
 pause()
 process = await sandbox.start("sha256sum", stdin=True)
@@ -204,22 +191,25 @@ result = await process.wait()
 tell(hash=result.stdout[:64])
 pause()
 """
-    with Client(proxy, body) as client:
-        assert client.told() == {"paused": True}
-        proxy.cut_every = 0.1
+    with Client(agent, body) as client:
+        client.paused()
+        agent.proxy.default({"cut_age": 0.1})
+        agent.proxy.cut()
         client.go_on()
         right = hashlib.sha256(b"".join(bytes([n]) * 20_000 for n in range(60))).hexdigest()
         assert client.told() == {"hash": right}
-        proxy.cut_every = None
+        agent.proxy.default({})
         client.told()
         client.go_on()
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("silence", ["the network's", "the agent's"])
 @pytest.mark.parametrize("timeout", ["timeout=2", ""])
 def test_t15_an_agent_that_falls_silent_is_a_typed_error_after_a_bounded_time(
-    proxy: FaultProxy, timeout: str
+    agent: FaultyAgent, timeout: str, silence: str
 ) -> None:
+    """Whether packets are dropped or its process stands still."""
     body = f"""
 pause()
 began = time.monotonic()
@@ -229,36 +219,156 @@ except sandboxd.SandboxError as error:
     tell(error=type(error).__name__, maybe=error.may_have_run, took=time.monotonic() - began)
 pause()
 """
-    with Client(proxy, body) as client:
-        assert client.told() == {"paused": True}
-        proxy.silent = True
+    with Client(agent, body) as client:
+        client.paused()
+        if silence == "the network's":
+            agent.proxy.stall(on=True)
+        else:
+            agent.pause(on=True)
         client.go_on()
         told = client.told()
-        proxy.silent = False
+        agent.proxy.stall(on=False)
+        agent.pause(on=False)
 
         assert told["error"] == "ConnectionLostError"
         assert told["maybe"] is True
-        assert isinstance(told["took"], float)
-        if timeout:
-            # Deadline, grace and three keepalives, and a second for a busy machine.
-            assert told["took"] <= 2 + 0.5 + 3 * KEEPALIVE + 1
+        # Deadline, grace and three keepalives; without a deadline it is no later.
+        assert 3 * KEEPALIVE <= told["took"] <= 2 + 0.5 + 3 * KEEPALIVE
         client.told()
         client.go_on()
 
 
-def test_an_agent_that_is_cut_off_for_a_while_is_waited_for(proxy: FaultProxy) -> None:
+def test_an_agent_that_is_cut_off_for_a_while_is_waited_for(agent: FaultyAgent) -> None:
     """A pause is no loss: what was asked in it is answered when it is over."""
     body = """
 pause()
 tell(out=(await sandbox.run("echo on")).stdout)
 """
-    with Client(proxy, body) as client:
-        assert client.told() == {"paused": True}
-        proxy.silent = True
+    with Client(agent, body) as client:
+        client.paused()
+        agent.proxy.stall(on=True)
         client.go_on()
-        timer = threading.Timer(1.0, lambda: setattr(proxy, "silent", False))
+        timer = threading.Timer(1.0, lambda: agent.proxy.stall(on=False))
         timer.start()
         began = time.monotonic()
         assert client.told() == {"out": "on\n"}
         assert time.monotonic() - began >= 0.9
         timer.join()
+
+
+def test_h1_an_agent_that_is_killed_for_good_ends_a_waiting_call_after_a_bounded_time(
+    agent: FaultyAgent,
+) -> None:
+    body = """
+pause()
+began = time.monotonic()
+try:
+    await sandbox.run("sleep 300")
+except sandboxd.SandboxError as error:
+    tell(error=type(error).__name__, maybe=error.may_have_run, took=time.monotonic() - began)
+# Nothing is left to close.
+import os
+os._exit(0)
+"""
+    with Client(agent, body) as client:
+        client.paused()
+        client.go_on()
+        time.sleep(0.3)
+        agent.process.kill()
+        agent.process.wait()
+        told = client.told()
+
+        # It is not this client's child: that its socket refuses is all that can be known.
+        assert (told["error"], told["maybe"]) == ("ConnectionLostError", True)
+        assert told["took"] <= 0.3 + 3 * KEEPALIVE + 0.5
+
+
+def test_r8_a_refused_connection_is_waited_for_and_then_means_that_nothing_ran(
+    agent: FaultyAgent,
+) -> None:
+    """It is never taken for the loss of the sandbox, which lives on."""
+    body = """
+pause()
+began = time.monotonic()
+out = (await sandbox.run("echo waited; echo ran >> /tmp/f")).stdout
+tell(out=out, took=time.monotonic() - began)
+pause()
+try:
+    await sandbox.run("echo ran >> /tmp/f")
+except sandboxd.SandboxError as error:
+    tell(error=type(error).__name__, maybe=error.may_have_run)
+pause()
+tell(lines=(await sandbox.run("cat /tmp/f")).stdout)
+"""
+    with Client(agent, body) as client:
+        client.paused()
+        agent.proxy.refuse(on=True)
+        agent.proxy.cut()
+        client.go_on()
+        time.sleep(1.0)
+        agent.proxy.refuse(on=False)
+        told = client.told()
+        assert told["out"] == "waited\n"
+        assert told["took"] >= 0.5
+
+        client.paused()
+        agent.proxy.refuse(on=True)
+        agent.proxy.cut()
+        client.go_on()
+        assert client.told() == {"error": "AgentUnreachableError", "maybe": False}
+        client.paused()
+        agent.proxy.refuse(on=False)
+        client.go_on()
+        assert client.told() == {"lines": "ran\n"}
+
+
+def test_r8_calls_of_a_handle_wait_for_an_agent_that_does_not_listen_yet(
+    agent: FaultyAgent,
+) -> None:
+    body = """
+pause()
+async with AsyncSandbox() as early:
+    try:
+        early.startup
+    except sandboxd.SandboxError:
+        tell(bound=False)
+    tell(out=(await early.run("echo bound")).stdout)
+"""
+    with Client(agent, body) as client:
+        client.paused()
+        agent.proxy.refuse(on=True)
+        agent.proxy.cut()
+        client.go_on()
+        assert client.told() == {"bound": False}
+        time.sleep(0.5)
+        agent.proxy.refuse(on=False)
+        assert client.told() == {"out": "bound\n"}
+
+
+def test_x1_a_call_that_was_given_up_before_the_greeting_does_not_happen_later(
+    agent: FaultyAgent,
+) -> None:
+    """An agent that was held up finds what its callers said meanwhile: it is too late for it."""
+    body = """
+pause()
+# The end of the connection is seen.
+await asyncio.sleep(0.2)
+try:
+    await sandbox.run("echo ran >> /tmp/f")
+except sandboxd.SandboxError as error:
+    tell(error=type(error).__name__, maybe=error.may_have_run)
+pause()
+tell(lines=(await sandbox.run("cat /tmp/f; echo -")).stdout)
+"""
+    with Client(agent, body) as client:
+        client.paused()
+        agent.pause(on=True)
+        agent.proxy.cut()
+        client.go_on()
+        assert client.told() == {"error": "AgentUnreachableError", "maybe": False}
+        client.paused()
+        agent.pause(on=False)
+        # Time for what it should not do.
+        time.sleep(0.5)
+        client.go_on()
+        assert client.told() == {"lines": "-\n"}

@@ -1,21 +1,49 @@
-"""A socket between client and agent that cuts and drops on command."""
+"""A socket between client and agent that fails on order: `sandboxd-fault-proxy` of the testkit."""
 
 from __future__ import annotations
 
-import contextlib
-import select
-import socket
+import json
+import os
+import subprocess
 import threading
-import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from pathlib import Path
     from types import TracebackType
 
     from typing_extensions import Self
 
-CHUNK = 65_536
+ROOT = Path(__file__).parents[2]
+BINARY = Path(
+    os.environ.get(
+        "SANDBOXD_FAULT_PROXY", ROOT / "rust" / "target" / "debug" / "sandboxd-fault-proxy"
+    )
+)
+
+
+class Plan(TypedDict, total=False):
+    """The fate of one connection: see `rust/crates/sandboxd-testkit/src/plan.rs`."""
+
+    cut_to_agent: int
+    cut_to_client: int
+    cut_age: float
+    mute_to_client: int
+    delay: float
+    bytes_per_second: int
+    late_after: int
+    late_by: float
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the proxy has done since its start."""
+
+    connections: int
+    cuts: int
+    late: int
+    ended: int
 
 
 class FaultProxy:
@@ -27,24 +55,20 @@ class FaultProxy:
     """
 
     def __init__(self, path: Path, agent: Path) -> None:
+        if not BINARY.exists():
+            raise FileNotFoundError(f"{BINARY} is missing: run `make build-testkit`")
         self.path = path
-        self.agent = agent
-        self.connections = 0
-        """Connections that were made so far."""
-        self.cut_after: int | None = None
-        """Cut a connection when the agent has said so many bytes on it, the last ones unsaid."""
-        self.cut_every: float | None = None
-        """Cut every connection when it is so many seconds old."""
-        self.silent = False
-        """Keep connections open and relay nothing."""
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(path))
-        self._listener.listen()
-        self._threads = [threading.Thread(target=self._accept)]
-        self._stopped = False
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [BINARY, "--listen", path, "--agent", agent],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        # Answered when it listens.
+        self.counts()
 
     def __enter__(self) -> Self:
-        self._threads[0].start()
         return self
 
     def __exit__(
@@ -53,33 +77,44 @@ class FaultProxy:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stopped = True
-        for thread in list(self._threads):
-            thread.join()
-        self._listener.close()
+        self._process.communicate()
 
-    def _accept(self) -> None:
-        while not self._stopped:
-            if select.select([self._listener], [], [], 0.05)[0]:
-                client, _ = self._listener.accept()
-                self.connections += 1
-                relay = threading.Thread(target=self._relay, args=(client,))
-                self._threads.append(relay)
-                relay.start()
+    @property
+    def connections(self) -> int:
+        """Connections that were made so far."""
+        return self.counts().connections
 
-    def _relay(self, client: socket.socket) -> None:
-        began, said = time.monotonic(), 0
-        with client, socket.socket(socket.AF_UNIX) as agent, contextlib.suppress(OSError):
-            agent.connect(str(self.agent))
-            while not self._stopped:
-                if self.cut_every is not None and time.monotonic() > began + self.cut_every:
-                    return
-                if self.silent:
-                    time.sleep(0.02)
-                    continue
-                for ready in select.select([client, agent], [], [], 0.02)[0]:
-                    data = ready.recv(CHUNK)
-                    said += len(data) if ready is agent else 0
-                    if not data or (self.cut_after is not None and said > self.cut_after):
-                        return
-                    (client if ready is agent else agent).sendall(data)
+    def plans(self, *plans: Plan) -> Counts:
+        """Set the fates of the next connections, in their order."""
+        return self._order(do="plans", plans=plans)
+
+    def default(self, plan: Plan) -> Counts:
+        """Set the fate of connections that have no plan of their own."""
+        return self._order(do="default", plan=plan)
+
+    def cut(self) -> Counts:
+        """Cut every connection."""
+        return self._order(do="cut")
+
+    def stall(self, *, on: bool) -> Counts:
+        """Keep connections open and deliver nothing, or go on."""
+        return self._order(do="stall", on=on)
+
+    def refuse(self, *, on: bool) -> Counts:
+        """Refuse new connections, or take them again."""
+        return self._order(do="refuse", on=on)
+
+    def counts(self) -> Counts:
+        """What was done so far."""
+        return self._order(do="count")
+
+    def _order(self, **order: Any) -> Counts:
+        with self._lock:
+            process = self._process
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        assert answer, "the fault proxy has ended"
+        return Counts(**json.loads(answer))

@@ -63,6 +63,7 @@ class Transport:
             is_child=False,
             is_dead=lambda: self.dead,
             check_owner=lambda: None,
+            repair_time=lambda: 4.0,
             unreachable=lambda error: AgentUnreachableError(f"last words ({error})"),
         )
         self.at_hand = True
@@ -370,6 +371,59 @@ async def test_repair_ends_and_says_what_is_not_known(
     assert error.value.may_have_run
     assert transport.slept[0] == 0
     assert max(transport.slept) <= 0.25
+
+
+@pytest.mark.parametrize(
+    ("lived", "least", "most"),
+    [
+        # Broken as soon as it is there: what comes would never get through.
+        (0.01, 4, 5),
+        # It holds for a while, each time, and nothing comes.
+        (0.06, 60, 61),
+    ],
+)
+async def test_r4_connections_that_break_again_and_again_end_a_call_after_a_bounded_time(
+    binding: Binding,
+    transport: Transport,
+    monkeypatch: pytest.MonkeyPatch,
+    lived: float,
+    least: float,
+    most: float,
+) -> None:
+    await binding.ready()
+    now = 0.0
+    monkeypatch.setattr("sandboxd.client._channel.time.monotonic", lambda: now)
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def outcome(_: Any) -> NativeError:
+        nonlocal now
+        now += lived
+        return lost()
+
+    monkeypatch.setattr(transport, "sleep", sleep)
+    monkeypatch.setattr(transport, "outcome", outcome)
+    with pytest.raises(ConnectionLostError):
+        await binding.call(READ)
+    assert least <= now <= most
+
+
+async def test_r4_a_command_that_outlives_many_connections_is_waited_for(
+    binding: Binding, transport: Transport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await binding.ready()
+    now = 0.0
+    monkeypatch.setattr("sandboxd.client._channel.time.monotonic", lambda: now)
+
+    def outcome(_: Any) -> Any:
+        nonlocal now
+        now += 1.0
+        return lost() if now < 3600 else "answer"
+
+    monkeypatch.setattr(transport, "outcome", outcome)
+    assert await binding.call(READ) == "answer"
 
 
 def test_names_are_not_repeated_after_a_fork() -> None:

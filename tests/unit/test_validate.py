@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -272,7 +273,17 @@ def test_a_message_does_not_repeat_megabytes() -> None:
     assert len(str(refused.value)) < 300
 
 
-@pytest.mark.parametrize("value", [0, 65, -1, "TERM", 1.0])
+@pytest.mark.parametrize("number", sorted(signal.valid_signals()))
+def test_a_signal_has_the_number_that_this_machine_gives_its_name(number: signal.Signals) -> None:
+    assert _validate.signal(number) == number
+    if isinstance(number, signal.Signals) and not number.name.startswith("SIGRT"):
+        for name in (number.name, number.name.removeprefix("SIG"), number.name.lower()):
+            assert _validate.signal(name) == number
+
+
+@pytest.mark.parametrize(
+    "value", [0, 65, -1, 1.0, None, "", "SIG", "NOPE", "SIGSIGTERM", "15", "TERM ", "RTMIN"]
+)
 def test_a_wrong_signal_is_refused(value: Any) -> None:
     with pytest.raises(InvalidArgumentError, match="signal"):
         _validate.signal(value)

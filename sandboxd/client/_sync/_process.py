@@ -104,11 +104,11 @@ class Process:
         """
         drive(self._process.close_stdin())
 
-    def send_signal(self, signal: int) -> bool:
+    def send_signal(self, signal: int | str) -> bool:
         """Send a signal to every process of the exec, background children included.
 
         Args:
-            signal: Number from 1 to 64, or a member of `signal.Signals`.
+            signal: Name, such as "TERM" or "SIGTERM", or number from 1 to 64.
 
         Returns:
             Whether it was delivered; false when the exec had ended before.

@@ -167,10 +167,10 @@ impl Link {
         !self.lock().connection.pending().is_empty()
     }
 
-    /// As [`Connection::is_busy`].
+    /// As [`Connection::next_tick`].
     #[must_use]
-    pub fn is_busy(&self) -> bool {
-        self.lock().connection.is_busy()
+    pub fn next_tick(&self) -> Option<Instant> {
+        self.lock().connection.next_tick()
     }
 
     /// As [`Connection::is_failed`].

@@ -165,8 +165,12 @@ fn what_the_agent_said_before_it_went_still_counts() {
     let link = served.link();
     let info = Request::SandboxesInfo(v1::SandboxesInfoRequest {});
     let first = link.submit(&info).unwrap();
-    // The agent is gone by now or soon: writing fails, and the first reply must survive that.
     let until = Instant::now() + FOREVER;
+    while link.agent_pid() == 0 {
+        link.on_readable();
+        assert!(Instant::now() < until, "no greeting");
+    }
+    // The agent is gone by now or soon: writing fails, and the first reply must survive that.
     while let Ok(call) = link.submit(&info) {
         link.forget(call);
         assert!(Instant::now() < until, "the end was not noticed");

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyOSError;
 use pyo3::intern;
@@ -196,10 +196,11 @@ impl Connection {
         self.link.wants_write()
     }
 
-    /// Whether calls wait for the agent.
+    /// Seconds until a tick is of use; `None` while nothing waits for the agent.
     #[getter]
-    fn busy(&self) -> bool {
-        self.link.is_busy()
+    fn tick_in(&self) -> Option<f64> {
+        let due = self.link.next_tick()?;
+        Some(due.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 
     /// The agent's process; 0 before its greeting.

@@ -125,6 +125,9 @@ impl Agent {
             match written {
                 Write::Done => Some(Ok(v1::ExecWriteStdinResponse { offset })),
                 Write::Full => None,
+                Write::Ended => Some(Err(invalid(format!(
+                    "stdin was ended after {offset} bytes: nothing can follow"
+                )))),
                 Write::Gap => Some(Err(invalid(format!(
                     "offset {} is beyond the {offset} bytes of stdin taken so far",
                     request.offset
@@ -192,8 +195,7 @@ impl Agent {
             Find::Forgotten => Err(forgotten(exec_id)),
             Find::Unknown => {
                 let message = format!(
-                    "sandbox {sandbox_id:?} has no exec {exec_id:?}: it never started, or ended \
-                     too long ago"
+                    "sandbox {sandbox_id:?} has no exec {exec_id:?}: none was started by that id"
                 );
                 Err(CallError::new(ErrorCode::ExecNotFound, message))
             }

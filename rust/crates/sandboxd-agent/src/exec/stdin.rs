@@ -28,6 +28,8 @@ pub(crate) enum Write {
     Full,
     /// It begins beyond what was taken: something between is missing.
     Gap,
+    /// It has bytes behind the end that was given before.
+    Ended,
 }
 
 impl Stdin {
@@ -42,9 +44,13 @@ impl Stdin {
         let Some(known) = self.taken.checked_sub(offset) else { return Write::Gap };
         let known = usize::try_from(known).unwrap_or(usize::MAX).min(data.len());
         let new = &data[known..];
-        if self.end || self.closed {
-            // After the end nothing can follow; a repeated last write has nothing new.
-            self.taken += if self.closed { new.len() as u64 } else { 0 };
+        if self.end {
+            // A repeated last write has nothing new.
+            return if new.is_empty() { Write::Done } else { Write::Ended };
+        }
+        if self.closed {
+            self.taken += new.len() as u64;
+            self.end |= end;
             return Write::Done;
         }
         let fits = new.len().min(LIMIT - self.waiting.len().min(LIMIT));
@@ -111,6 +117,22 @@ mod tests {
     }
 
     #[test]
+    fn after_the_end_a_repeated_write_is_known_and_a_new_one_refused() {
+        for closed in [false, true] {
+            let mut stdin = Stdin::default();
+            if closed {
+                stdin.close();
+            }
+            assert_eq!(stdin.write(0, b"abc", true), Write::Done);
+            assert_eq!(stdin.write(0, b"abc", true), Write::Done);
+            assert_eq!(stdin.write(3, b"", false), Write::Done);
+            assert_eq!(stdin.write(0, b"abcd", false), Write::Ended);
+            assert_eq!(stdin.write(3, b"d", true), Write::Ended);
+            assert_eq!(stdin.taken(), 3);
+        }
+    }
+
+    #[test]
     fn writes_to_a_program_that_reads_no_more_are_counted_and_dropped() {
         let mut stdin = Stdin::default();
         stdin.close();
@@ -132,7 +154,7 @@ mod tests {
                 match stdin.write(start as u64, &whole[start..end], false) {
                     Write::Done => prop_assert_eq!(stdin.taken(), before.max(end as u64)),
                     Write::Gap => prop_assert!(start as u64 > before),
-                    Write::Full => prop_assert!(false, "64 bytes fit"),
+                    Write::Full | Write::Ended => prop_assert!(false, "64 bytes fit"),
                 }
             }
             prop_assert_eq!(stdin.next(), &whole[..usize::try_from(stdin.taken()).unwrap()]);

@@ -1,9 +1,8 @@
 //! The execs of one sandbox by the id that their caller chose: what makes a start happen once.
 //!
-//! An id stays taken for a while after the end, so that a caller whose connection broke finds the
-//! result. What is kept is bounded by time, number and bytes; the oldest gives way first. An id whose
-//! result gave way early stays taken all the same: a caller that sends the command again hears that
-//! it ran.
+//! A result is kept for a while after the end, so that a caller whose connection broke finds it. What
+//! is kept is bounded by time, number and bytes; the oldest gives way first. An id whose result gave
+//! way stays taken all the same: a caller that sends the command again hears that it ran.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,8 +12,8 @@ use sandboxd_proto::{CallError, ErrorCode};
 
 use super::forgotten::Forgotten;
 
-/// How long an id is taken after the end of its exec. Above any time that a client takes to mend its
-/// connection.
+/// How long a result is kept after the end of its exec. Above any time that a client takes to mend
+/// its connection.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// How many results are kept for a sandbox.
@@ -46,7 +45,8 @@ pub(crate) enum Start<E> {
 pub(crate) fn forgotten(exec_id: &str) -> CallError {
     let message = format!(
         "exec {exec_id:?} has run and its result is not kept any more: the last {KEPT_RESULTS} \
-         results of a sandbox are, and {} MiB of output",
+         results of a sandbox are, for {} s, and {} MiB of output",
+        KEPT_FOR.as_secs(),
         KEPT_BYTES >> 20
     );
     CallError::new(ErrorCode::ExecNotFound, message).with_reason("forgotten").maybe_run(true)
@@ -134,7 +134,6 @@ impl<E: Clone> ExecTable<E> {
 
     /// Forgets what has been kept long enough.
     pub(crate) fn prune(&mut self, now: Instant) -> Vec<E> {
-        self.forgotten.prune(now);
         let mut given_up = Vec::new();
         while let Some(oldest) = self.finished.front() {
             let expired = now.saturating_duration_since(oldest.at) >= KEPT_FOR;
@@ -146,9 +145,7 @@ impl<E: Clone> ExecTable<E> {
             if let Some(oldest) = self.finished.pop_front() {
                 self.finished_bytes -= oldest.bytes;
                 given_up.extend(self.entries.remove(&oldest.id).map(|(_, exec)| exec));
-                if !expired {
-                    self.forgotten.remember(&oldest.id, oldest.at + KEPT_FOR);
-                }
+                self.forgotten.remember(&oldest.id);
             }
         }
         given_up
@@ -190,7 +187,7 @@ mod tests {
         table.finish(&id("a"), 10, now);
         assert_eq!(table.start(&id("a"), 1, "late"), Start::Known("first"));
         assert_eq!(table.prune(now + KEPT_FOR), ["first"]);
-        assert_eq!(table.start(&id("a"), 2, "new"), Start::New);
+        assert_eq!(table.start(&id("a"), 1, "new"), Start::Forgotten, "it has run, long ago");
     }
 
     #[test]
@@ -248,27 +245,28 @@ mod tests {
         assert_eq!(table.start(&id("0"), 1, 0), Start::Forgotten);
         assert_eq!(table.start(&id("0"), 2, 0), Start::Forgotten);
         table.prune(now + KEPT_FOR);
-        assert_eq!(table.find("0"), Find::Unknown);
+        assert_eq!((table.find("0"), table.find("1")), (Find::Forgotten, Find::Forgotten));
+        assert_eq!(table.find("never"), Find::Unknown);
     }
 
     proptest! {
         #[test]
-        fn r1_no_id_runs_twice_while_a_client_may_send_it_again(
+        fn r1_no_id_runs_twice_however_late_a_client_sends_it_again(
             events in prop::collection::vec((0_u32..40, 0_usize..KEPT_BYTES, 0_u64..9_000), 0..200),
         ) {
             let mut table = ExecTable::new(usize::MAX);
             let mut now = Instant::now();
-            let mut ended: HashMap<u32, Instant> = HashMap::new();
+            let mut ran = std::collections::HashSet::new();
             for (number, bytes, wait) in events {
                 now += Duration::from_millis(wait);
                 table.prune(now);
                 let name = id(&number.to_string());
-                let taken = ended.get(&number).is_some_and(|end| now - *end < KEPT_FOR);
+                let taken = ran.contains(&number);
                 match table.start(&name, 0, number) {
                     Start::New => {
                         prop_assert!(!taken, "{} ran twice", number);
                         table.finish(&name, bytes, now);
-                        ended.insert(number, now);
+                        ran.insert(number);
                     }
                     Start::Known(_) | Start::Forgotten => prop_assert!(taken),
                     Start::Conflict | Start::Full => prop_assert!(false, "neither can be"),

@@ -26,14 +26,14 @@ pub(super) struct Keepalive {
 
 impl Keepalive {
     pub(super) fn new(interval: Duration) -> Self {
-        Self { interval, due: None, heard: true, silent: 0 }
+        Self { interval, due: None, heard: false, silent: 0 }
     }
 
     /// Starts the clock, if it stands: a call is waiting.
     pub(super) fn start(&mut self, now: Instant) {
         if self.due.is_none() {
             self.due = Some(now + self.interval);
-            self.heard = true;
+            self.heard = false;
         }
     }
 
@@ -56,12 +56,9 @@ impl Keepalive {
             Some(due) if due <= now => self.due = Some(now + self.interval),
             _ => return Verdict::Wait,
         }
-        if self.heard {
-            self.silent = 0;
-        }
+        self.silent = if self.heard { 0 } else { self.silent + 1 };
         self.heard = false;
-        self.silent += 1;
-        if self.silent > MISSED_KEEPALIVES { Verdict::Dead } else { Verdict::Ping }
+        if self.silent >= MISSED_KEEPALIVES { Verdict::Dead } else { Verdict::Ping }
     }
 }
 
@@ -76,6 +73,22 @@ mod tests {
         let mut now = Instant::now();
         let mut keepalive = Keepalive::new(SECOND);
         keepalive.start(now);
+        for _ in 1..MISSED_KEEPALIVES {
+            now += SECOND;
+            assert_eq!(keepalive.tick(now), Verdict::Ping);
+        }
+        assert_eq!(keepalive.tick(now + SECOND), Verdict::Dead);
+    }
+
+    #[test]
+    fn t15_silence_counts_from_the_last_word_whenever_that_came() {
+        let mut now = Instant::now();
+        let mut keepalive = Keepalive::new(SECOND);
+        keepalive.start(now);
+        now += SECOND;
+        assert_eq!(keepalive.tick(now), Verdict::Ping);
+        keepalive.heard();
+        // Three whole intervals from here on.
         for _ in 0..MISSED_KEEPALIVES {
             now += SECOND;
             assert_eq!(keepalive.tick(now), Verdict::Ping);

@@ -2,7 +2,9 @@
 //!
 //! Invariants: a call has exactly one outcome; a call that is not in the table was forgotten by its
 //! maker, and frames for it are dropped; after a failure every call has an outcome and nothing more
-//! is sent. Memory is bounded by the window of each stream and the limit of each frame.
+//! is sent. Before the agent's greeting no call leaves but claims: bytes of a connection that never
+//! came about may be delivered long after it was given up, and a command among them would run
+//! although its caller was told that it had not. Memory is bounded by the window of each stream and the limit of each frame.
 
 mod call;
 mod keepalive;
@@ -49,9 +51,11 @@ pub enum Items {
 
 #[derive(Debug)]
 enum Phase {
-    /// The agent has not answered yet. Calls may be sent already: it holds them.
+    /// The agent has not answered yet. What lies before `sent_until` in the outgoing stream may be
+    /// sent already: the hello, and claims, so that a sandbox starts while its caller is busy.
     Greeting {
         until: Instant,
+        sent_until: u64,
     },
     Open,
     Failed,
@@ -82,7 +86,7 @@ impl Connection {
         let hello = v1::Hello { client_version: options.version.clone(), token: String::new() };
         frame::put_message(outbox.buffer(), 0, Kind::Hello, &hello);
         Self {
-            phase: Phase::Greeting { until: now + options.greeting },
+            phase: Phase::Greeting { until: now + options.greeting, sent_until: outbox.end() },
             decoder: Decoder::new(MAX_REPLY),
             outbox,
             calls: HashMap::new(),
@@ -106,7 +110,14 @@ impl Connection {
         }
         self.next = self.next.checked_add(1).ok_or_else(|| error::unreachable("out of numbers"))?;
         let number = self.next;
+        let begin = self.outbox.end();
         request.put(self.outbox.buffer(), number);
+        if let Phase::Greeting { sent_until, .. } = &mut self.phase
+            && matches!(request, Request::SandboxesClaim(_))
+            && *sent_until == begin
+        {
+            *sent_until = self.outbox.end();
+        }
         let mut call = Call::new(request.method(), self.outbox.end());
         if let Request::FilesWrite(_, content) = request {
             call = call.with_upload(content.clone());
@@ -231,7 +242,7 @@ impl Connection {
     }
 
     /// Ends the connection: every call without an outcome gets one that says whether it may have
-    /// run. Before the agent's greeting nothing can have run, since it acts only after that.
+    /// run. Before the agent's greeting nothing can have run, since nothing was sent.
     pub fn fail(&mut self, cause: &CallError) {
         let greeting = matches!(self.phase, Phase::Greeting { .. });
         if matches!(self.phase, Phase::Failed) {
@@ -248,7 +259,12 @@ impl Connection {
             } else if written < call.request_end {
                 error::unreachable(cause)
             } else {
-                error::lost(cause, call.may_have_run(written))
+                let lost = error::lost(cause, call.may_have_run(written));
+                if cause.code == ErrorCode::Internal {
+                    lost.with_reason(cause.reason.clone())
+                } else {
+                    lost
+                }
             };
             call.outcome = Some(Err(error));
             self.ready.push(number);
@@ -268,7 +284,7 @@ impl Connection {
 
     /// Sends a sign of life, or gives the connection up, when it is time to.
     pub fn tick(&mut self, now: Instant) {
-        if let Phase::Greeting { until } = self.phase {
+        if let Phase::Greeting { until, .. } = self.phase {
             if until <= now {
                 let seconds = self.options.greeting.as_secs_f64();
                 let error = error::unreachable(format!("no answer within {seconds} s"));
@@ -279,7 +295,10 @@ impl Connection {
         match self.keepalive.tick(now) {
             Verdict::Wait => {}
             Verdict::Ping => frame::put_empty(self.outbox.buffer(), 0, Kind::Ping),
-            Verdict::Dead => self.disconnected("the agent fell silent"),
+            Verdict::Dead => {
+                let silent = CallError::new(ErrorCode::Internal, "the agent fell silent");
+                self.fail(&silent.with_reason("silent"));
+            }
         }
     }
 
@@ -287,7 +306,7 @@ impl Connection {
     #[must_use]
     pub fn next_tick(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Greeting { until } if self.waiting > 0 => Some(until),
+            Phase::Greeting { until, .. } if self.waiting > 0 => Some(until),
             Phase::Greeting { .. } | Phase::Failed => None,
             Phase::Open => self.keepalive.due(),
         }
@@ -296,7 +315,14 @@ impl Connection {
     /// Bytes to write.
     #[must_use]
     pub fn pending(&self) -> &[u8] {
-        self.outbox.pending()
+        let pending = self.outbox.pending();
+        match self.phase {
+            Phase::Greeting { sent_until, .. } => {
+                let open = sent_until.saturating_sub(self.outbox.written());
+                &pending[..usize::try_from(open).unwrap_or(usize::MAX).min(pending.len())]
+            }
+            Phase::Open | Phase::Failed => pending,
+        }
     }
 
     /// Says that `count` of [`Self::pending`] are written.
@@ -346,12 +372,6 @@ impl Connection {
     #[must_use]
     pub fn is_ready(&self, number: u32) -> bool {
         self.calls.get(&number).is_none_or(|call| call.outcome.is_some() || !call.items.is_empty())
-    }
-
-    /// Whether calls wait for an outcome.
-    #[must_use]
-    pub const fn is_busy(&self) -> bool {
-        self.waiting > 0
     }
 
     /// Whether the connection is of no use any more.

@@ -84,13 +84,32 @@ fn error_of(connection: &mut Connection, call: u32) -> CallError {
 }
 
 #[test]
-fn a_call_is_sent_before_the_agent_has_answered() {
+fn a_claim_is_sent_before_the_agent_has_answered_and_what_follows_it_in_order_after_that() {
     let mut connection = connection();
-    let call = begin(&mut connection, &info());
+    let claim = || Request::SandboxesClaim(v1::SandboxesClaimRequest::default());
+    let calls = [claim(), run(), claim()].map(|request| begin(&mut connection, &request));
     let bytes = sent(&mut connection);
     assert_eq!(&bytes[..4], PREFACE);
-    let kinds: Vec<_> = frames(&bytes[4..]).iter().map(|frame| (frame.call, frame.kind)).collect();
-    assert_eq!(kinds, [(0, Kind::Hello), (call, Kind::Request)]);
+    let kinds =
+        |bytes| frames(bytes).iter().map(|frame| (frame.call, frame.kind)).collect::<Vec<_>>();
+    assert_eq!(kinds(&bytes[4..]), [(0, Kind::Hello), (calls[0], Kind::Request)]);
+    assert_eq!(sent(&mut connection), b"");
+    connection.receive(&welcome(VERSION));
+    assert_eq!(
+        kinds(&sent(&mut connection)),
+        [(calls[1], Kind::Request), (calls[2], Kind::Request)]
+    );
+}
+
+#[test]
+fn x1_a_command_whose_connection_never_came_about_was_not_even_sent() {
+    let mut connection = connection();
+    let call = begin(&mut connection, &run());
+    assert!(frames(&sent(&mut connection)[4..]).iter().all(|frame| frame.call != call));
+    connection.disconnected("closed");
+    let error = error_of(&mut connection, call);
+    assert_eq!((error.code, error.may_have_run), (ErrorCode::AgentUnreachable, false));
+    assert_eq!(sent(&mut connection), b"");
 }
 
 #[test]
@@ -240,7 +259,7 @@ fn silence_ends_the_calls_that_wait_and_a_quiet_connection_lives() {
         connection.tick(now);
         pings += frames(&sent(&mut connection)).len();
     }
-    assert_eq!(pings, MISSED_KEEPALIVES as usize);
+    assert_eq!(pings, MISSED_KEEPALIVES as usize - 1);
     let error = error_of(&mut connection, call);
     assert_eq!((error.code, error.may_have_run), (ErrorCode::ConnectionLost, true));
 }

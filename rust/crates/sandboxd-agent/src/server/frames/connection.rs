@@ -169,6 +169,11 @@ impl<H: Handler> Connection<H> {
         put_message(&mut self.replies, 0, Kind::Hello, &welcome);
         // Before anything that does not go through `replies`.
         self.flush();
+        // The peer may have given up long ago, while this process was held up. What it asked for it
+        // reads of as not done: it is not to happen now. One that leaves later has the greeting.
+        if self.input.is_abandoned() {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
+        }
         Ok(())
     }
 

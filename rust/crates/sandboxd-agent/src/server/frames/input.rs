@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 use sandboxd_proto::frame::{Decoder, Frame, MAX_REQUEST, PREFACE};
@@ -50,6 +51,14 @@ impl Input {
             self.decoder.buffer(count).extend_from_slice(&self.scratch[..count]);
             return Ok(());
         }
+    }
+
+    /// Whether the peer has closed its end, whatever of its bytes is still to be read.
+    pub(super) fn is_abandoned(&self) -> bool {
+        let mut ends = [PollFd::new(self.socket.get_ref(), PollFlags::empty())];
+        // A look that fails says nothing: the next read will.
+        let looked = poll(&mut ends, Some(&Timespec::default()));
+        looked.is_ok() && ends[0].revents().contains(PollFlags::HUP)
     }
 
     /// Takes the preface off the stream; the listener has looked at it already.

@@ -349,6 +349,34 @@ fn more_calls_than_the_limit_are_refused_without_harm_to_the_others() {
 }
 
 #[test]
+fn x1_what_a_peer_asked_for_that_left_before_the_greeting_does_not_happen() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        for leaves in [true, false] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            ours.set_nonblocking(true).unwrap();
+            let hello = v1::Hello {
+                client_version: env!("CARGO_PKG_VERSION").to_owned(),
+                ..v1::Hello::default()
+            };
+            theirs.write_all(PREFACE).unwrap();
+            theirs.write_all(&framed(0, Kind::Hello, &hello)).unwrap();
+            let mut asked = Vec::new();
+            put_request(&mut asked, 1, Method::ExecRun, &v1::ExecRunRequest::default());
+            put_empty(&mut asked, 1, Kind::Cancel);
+            theirs.write_all(&asked).unwrap();
+            let theirs = (!leaves).then_some(theirs);
+            let (sender, mut canceled) = mpsc::unbounded_channel();
+            let served = tokio::spawn(serve(Double { canceled: sender }, ours.into()));
+            let seen = tokio::time::timeout(Duration::from_millis(500), canceled.recv()).await;
+            assert_eq!(seen.ok().flatten(), (!leaves).then_some(1), "leaves: {leaves}");
+            drop(theirs);
+            let _ = served.await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn the_number_of_a_running_call_cannot_be_used_again() {
     with_client(|mut client| {
         client.greet();
