@@ -111,9 +111,14 @@ for n in range(100):
     process = await sandbox.start(f"echo {n} >> /tmp/f; echo up; sleep 60")
     processes.append(process)
 pause()
-lines = (await sandbox.run("cat /tmp/f")).stdout.split()
-sleeping = (await sandbox.run("cat /proc/[0-9]*/comm 2>/dev/null | grep -c sleep")).stdout.strip()
 said = [(await process.__anext__()).data.decode() for process in processes]
+lines = (await sandbox.run("cat /tmp/f")).stdout.split()
+count = "cat /proc/[0-9]*/comm 2>/dev/null | grep -c sleep"
+for _ in range(100):
+    sleeping = (await sandbox.run(count)).stdout.strip()
+    if sleeping == "100":
+        break
+    await asyncio.sleep(0.05)
 for process in processes:
     await process.kill()
 causes = [(await process.wait()).cause for process in processes]

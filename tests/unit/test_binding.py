@@ -382,7 +382,7 @@ async def test_repair_ends_and_says_what_is_not_known(
         (0.06, 60, 61),
     ],
 )
-async def test_r4_connections_that_break_again_and_again_end_a_call_after_a_bounded_time(
+async def test_r4_connections_that_break_again_and_again_end_a_call_after_a_bounded_time(  # noqa: PLR0917  (fixtures)
     binding: Binding,
     transport: Transport,
     monkeypatch: pytest.MonkeyPatch,
