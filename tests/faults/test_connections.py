@@ -112,7 +112,8 @@ for n in range(100):
     processes.append(process)
 pause()
 said = [(await process.__anext__()).data.decode() for process in processes]
-lines = (await sandbox.run("cat /tmp/f")).stdout.split()
+# They run beside each other: one may write before another that was started earlier.
+lines = sorted((await sandbox.run("cat /tmp/f")).stdout.split(), key=int)
 count = "cat /proc/[0-9]*/comm 2>/dev/null | grep -c sleep"
 for _ in range(100):
     sleeping = (await sandbox.run(count)).stdout.strip()
