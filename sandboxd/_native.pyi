@@ -16,13 +16,17 @@ __all__ = [
     "RunReply",
     "SandboxRecord",
     "__version__",
+    "abandon_request",
+    "archive_request",
     "attach_request",
     "claim_request",
+    "extract_request",
     "info_request",
     "list_execs_request",
     "list_files_request",
     "list_sandboxes_request",
     "make_dir_request",
+    "move_file_request",
     "read_file_request",
     "release_request",
     "remove_file_request",
@@ -30,6 +34,7 @@ __all__ = [
     "signal_request",
     "start_request",
     "stat_file_request",
+    "watch_request",
     "write_file_request",
     "write_stdin_request",
 ]
@@ -473,19 +478,57 @@ def list_sandboxes_request(
     """Build `Sandboxes.List`."""
 
 def read_file_request(
-    sandbox_id: str, path: bytes, offset: int, length: int | None
-) -> Request[bytes]:
-    """Build `Files.Read`; items are the pieces of the file."""
+    sandbox_id: str,
+    path: bytes,
+    offset: int,
+    length: int | None,
+    tail: int | None,
+    version: bytes,
+) -> Request[tuple[bytes, tuple[int, int, bytes] | None]]:
+    """Build `Files.Read`; items are pieces of the file, the first with offset, size and version."""
 
 def write_file_request(
     sandbox_id: str,
     path: bytes,
     data: bytes,
+    start: int,
+    end: int,
     mode: int | None,
     user: str,
     parents: bool,
+    part: tuple[str, int, bool],
 ) -> Request[tuple[int, bytes]]:
-    """Build `Files.Write`; the reply is size and hash."""
+    """Build `Files.Write` of a part of `data`; the reply is size and hash.
+
+    `part` is the upload's id, the offset of this part in the file, and whether more follows.
+    """
+
+def extract_request(
+    sandbox_id: str,
+    path: bytes,
+    data: bytes,
+    start: int,
+    end: int,
+    user: str,
+    part: tuple[str, int, bool],
+) -> Request[tuple[int, int]]:
+    """Build `Files.Extract`, as `write_file_request`; the reply is bytes and members so far."""
+
+def abandon_request(sandbox_id: str, upload_id: str) -> Request[None]:
+    """Build `Files.Abandon`."""
+
+def archive_request(sandbox_id: str, path: bytes) -> Request[tuple[bytes, tuple[int, int] | None]]:
+    """Build `Files.Archive`; items are pieces of it, the last with members and those left out."""
+
+def move_file_request(
+    sandbox_id: str, source: bytes, target: bytes, replace: bool
+) -> Request[None]:
+    """Build `Files.Move`."""
+
+def watch_request(
+    sandbox_id: str, path: bytes, recursive: bool
+) -> Request[list[tuple[str, bytes, bool, int]]]:
+    """Build `Files.Watch`; items are lists of kind, path, whether it is a directory, cookie."""
 
 def stat_file_request(
     sandbox_id: str,
@@ -494,7 +537,7 @@ def stat_file_request(
 ) -> Request[FileRecord]:
     """Build `Files.Stat`."""
 
-def list_files_request(sandbox_id: str, path: bytes) -> Request[list[FileRecord]]:
+def list_files_request(sandbox_id: str, path: bytes, recursive: bool) -> Request[list[FileRecord]]:
     """Build `Files.List`."""
 
 def remove_file_request(

@@ -19,6 +19,8 @@
     * SandboxIsADirectoryError
     * DirectoryNotEmptyError
     * NotARegularFileError
+    * SandboxFileChangedError  it is not the file any more that was being read
+    * ArchiveRefusedError      an archive, or a member of it, that is not unpacked
     * PermissionDeniedError
     * DiskFullError            the sandbox's disk limit leaves no room
     * FileFailedError          another failure, in the system's words
@@ -44,6 +46,7 @@ __all__ = [
     "AgentError",
     "AgentMissingError",
     "AgentUnreachableError",
+    "ArchiveRefusedError",
     "ConnectionLostError",
     "DirectoryNotEmptyError",
     "DiskFullError",
@@ -60,6 +63,7 @@ __all__ = [
     "ResourceExhaustedError",
     "SandboxClosedError",
     "SandboxError",
+    "SandboxFileChangedError",
     "SandboxFileExistsError",
     "SandboxFileNotFoundError",
     "SandboxIsADirectoryError",
@@ -216,6 +220,29 @@ class NotARegularFileError(FileError):
     code = "not_a_regular_file"
 
 
+class SandboxFileChangedError(FileError):
+    """The file is not the one any more whose reading was begun; what was read of it is of no use.
+
+    Only a read that has to go on after a broken connection can notice: it is never gone on with in
+    another content. Also raised if a file becomes shorter while it is archived.
+    """
+
+    code = "file_changed"
+
+
+class ArchiveRefusedError(FileError):
+    """An archive, or the member that the message names, is not unpacked.
+
+    What came before it in the archive was, and stays: the message says how much.
+
+    Attributes:
+        reason: Why, as a stable word: `escapes`, `device`, `kind`, `owner`, `malformed` or
+            `truncated`.
+    """
+
+    code = "archive_refused"
+
+
 class PermissionDeniedError(FileError):
     """The sandbox does not allow it."""
 
@@ -295,6 +322,7 @@ class InternalError(SandboxError):
 _LEAVES = (
     AgentMissingError,
     AgentUnreachableError,
+    ArchiveRefusedError,
     ConnectionLostError,
     DirectoryNotEmptyError,
     DiskFullError,
@@ -309,6 +337,7 @@ _LEAVES = (
     PermissionDeniedError,
     ResourceExhaustedError,
     SandboxClosedError,
+    SandboxFileChangedError,
     SandboxFileExistsError,
     SandboxFileNotFoundError,
     SandboxIsADirectoryError,

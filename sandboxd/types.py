@@ -19,13 +19,17 @@ __all__ = [
     "Counters",
     "ExecInfo",
     "ExecResult",
+    "ExtractResult",
     "FileEntry",
+    "FileEvent",
+    "FileEventKind",
     "Limits",
     "Output",
     "OutputPolicy",
     "Pty",
     "SandboxInfo",
     "Startup",
+    "TreeResult",
     "WriteResult",
 ]
 
@@ -273,6 +277,57 @@ class WriteResult:
     """Bytes of the file."""
     sha256: str
     """Hash of its content in hexadecimal, computed by the agent as it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractResult:
+    """What the unpacking of an archive left behind."""
+
+    size: int
+    """Bytes of the archive."""
+    entries: int
+    """Members that were unpacked: all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeResult:
+    """What the copy of a directory left behind."""
+
+    entries: int
+    """Files, directories and links that were copied."""
+    skipped: tuple[str, ...]
+    """Paths that were not, below the directory: sockets and devices, and on the way out of a
+    sandbox also links that would lead out of the directory. What changed meanwhile and was left
+    out inside is counted by `read_archive` alone."""
+
+
+FileEventKind = Literal[
+    "created",
+    "modified",
+    "closed",
+    "attributes",
+    "deleted",
+    "moved_from",
+    "moved_to",
+    "overflow",
+    "gone",
+]
+"""What happened to a file. `closed`: a program that had it open to write has closed it. `overflow`:
+changes were missed. `gone`: what is watched was removed or moved, and nothing more will come."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileEvent:
+    """A change to a file that is watched."""
+
+    kind: FileEventKind
+    """What happened."""
+    path: str
+    """Below what is watched; empty for that itself. Invalid UTF-8 as by `os.fsdecode`."""
+    is_directory: bool
+    """Whether it is one."""
+    cookie: int
+    """The same, and not 0, for the `moved_from` and `moved_to` of one rename."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,3 +146,7 @@ class BlockingTransport:
     async def sleep(self, seconds: float) -> None:
         """See `Transport`."""
         time.sleep(seconds)  # noqa: ASYNC251  (this transport blocks)
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        """See `Transport`. The caller's own thread is one."""
+        return function()

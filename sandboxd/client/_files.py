@@ -6,22 +6,33 @@ import os
 from typing import TYPE_CHECKING
 
 from sandboxd._native import (
-    NativeError,
+    extract_request,
     list_files_request,
     make_dir_request,
-    read_file_request,
+    move_file_request,
     remove_file_request,
     stat_file_request,
     write_file_request,
 )
-from sandboxd.client import _validate
-from sandboxd.client._channel import Repair
+from sandboxd.client import _ids, _validate
+from sandboxd.client._file_content import ContentReader
+from sandboxd.client._file_streams import AsyncArchiveStream, AsyncFileStream, AsyncFileWatch
 from sandboxd.client._results import file_entry
-from sandboxd.exceptions import ResourceExhaustedError, from_native
-from sandboxd.types import WriteResult
+from sandboxd.client._uploads import PART, Upload, source
+from sandboxd.exceptions import (
+    ResourceExhaustedError,
+    SandboxFileNotFoundError,
+    SandboxNotADirectoryError,
+)
+from sandboxd.types import ExtractResult, TreeResult, WriteResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import BinaryIO
+
+    from sandboxd._native import Request
     from sandboxd.client._binding import Binding
+    from sandboxd.client._uploads import Content
     from sandboxd.types import FileEntry
 
 DEFAULT_MAX_BYTES = 1 << 30
@@ -29,8 +40,14 @@ DEFAULT_MAX_BYTES = 1 << 30
 
 _MAX = 2**63 - 1
 
+_BATCH = 4 * 1024 * 1024
+"""Bytes that are written to a file of this machine at once."""
+
 Path = str | bytes | os.PathLike[str]
 """A path in the sandbox: absolute, or relative to the sandbox's working directory."""
+
+Local = str | os.PathLike[str]
+"""A path of this machine."""
 
 
 class AsyncFiles:
@@ -58,7 +75,8 @@ class AsyncFiles:
 
         Args:
             path: Where it is.
-            offset: Bytes to skip. Beyond the end: the result is empty.
+            offset: Bytes to skip. Beyond the end: the result is empty. Negative: so many bytes
+                before the end, or from the start if there are fewer.
             length: Bytes to read at most. `None`: to the end.
             max_bytes: Bytes that the result may have, 1 GiB unless you say otherwise: what runs in
                 the sandbox decides how long its files are, and a sparse one costs it nothing.
@@ -71,35 +89,105 @@ class AsyncFiles:
             SandboxIsADirectoryError: If it is a directory.
             NotARegularFileError: If it is a pipe, a socket or a device.
             ResourceExhaustedError: If there are more than `max_bytes` to read.
+            SandboxFileChangedError: If the connection broke, and the file is another one since.
             FileError: If it cannot be read for another reason.
         """
-        checked = _validate.path("path", path)
-        start = _validate.count("offset", offset, 0, _MAX)
-        rest = None if length is None else _validate.count("length", length, 0, _MAX)
         room = _validate.count("max_bytes", max_bytes, 0, _MAX)
-        await self._binding.ready_in_order()
+        reader = self._reader(path, offset, length)
         parts: list[bytes] = []
-        repair = Repair(self._binding.channel, repeatable=True)
-        while True:
-            request = read_file_request(self._binding.sandbox_id, checked, start, rest)
-            try:
-                stream = self._binding.channel.transport.stream(request)
-                try:
-                    while items := await stream.receive():
-                        size = sum(map(len, items))
-                        room -= size
-                        if room < 0:
-                            raise _too_long(path, max_bytes)
-                        parts += items
-                        start += size
-                        rest = None if rest is None else rest - size
-                        repair.succeeded()
-                finally:
-                    stream.close()
-            except NativeError as error:
-                await repair.after(from_native(error))
-            else:
-                return b"".join(parts)
+        try:
+            chunks = await reader.begin()
+            while chunks:
+                room -= sum(map(len, chunks))
+                if room < 0:
+                    raise _too_long(path, max_bytes)
+                parts += chunks
+                chunks = await reader.next()
+        finally:
+            reader.close()
+        return b"".join(parts)
+
+    async def stream(
+        self, path: Path, *, offset: int = 0, length: int | None = None
+    ) -> AsyncFileStream:
+        """Open a regular file, or a part of it, to read it as it comes.
+
+        Takes no more memory for a long file than for a short one. To be iterated over at the
+        reader's own speed; it holds nobody up.
+
+        Args:
+            path: Where it is.
+            offset: Bytes to skip; negative: so many bytes before the end. As `read`.
+            length: Bytes to read at most. `None`: to the end.
+
+        Returns:
+            Its bytes, and its size.
+
+        Raises:
+            SandboxFileNotFoundError: If nothing has this path.
+            SandboxIsADirectoryError: If it is a directory.
+            NotARegularFileError: If it is a pipe, a socket or a device.
+            FileError: If it cannot be read for another reason. Iterating raises it too, and
+                `SandboxFileChangedError` if the connection broke and the file is another one since.
+        """
+        reader = self._reader(path, offset, length)
+        first = await reader.begin()
+        return AsyncFileStream(reader, first, reader.offset - sum(map(len, first)))
+
+    async def download(self, path: Path, local: Local) -> WriteResult:
+        """Copy a regular file to this machine, of any size.
+
+        The local file is replaced in one step, once everything is here; if this raises, it is as it
+        was. A broken connection is repaired by reading on, never in another file.
+
+        Args:
+            path: Where it is.
+            local: Where to, on this machine. Its directory must exist.
+
+        Returns:
+            Size and hash of what was written here.
+
+        Raises:
+            SandboxFileChangedError: If the connection broke, and the file is another one since.
+            FileError: If it cannot be read; as `read`.
+            OSError: If the local file cannot be written.
+        """
+        import hashlib  # noqa: PLC0415  (most programs never need it)
+        from pathlib import Path as LocalPath  # noqa: PLC0415  (as above)
+
+        target = LocalPath(_validate.local_path("local", local))
+        reader = self._reader(path, 0, None)
+        in_thread = self._binding.channel.transport.in_thread
+        digest, size = hashlib.sha256(), 0
+        part = target.with_name(f".{target.name[:200]}.{_ids.fresh('part')}")
+        waiting: list[bytes] = []
+        chunks = await reader.begin()
+        file = await in_thread(lambda: part.open("xb"))
+        try:
+
+            def flush() -> None:
+                for chunk in waiting:
+                    file.write(chunk)
+                    digest.update(chunk)
+
+            while chunks:
+                waiting += chunks
+                if sum(map(len, waiting)) >= _BATCH:
+                    size += sum(map(len, waiting))
+                    await in_thread(flush)
+                    waiting = []
+                chunks = await reader.next()
+            size += sum(map(len, waiting))
+            await in_thread(flush)
+            await in_thread(file.close)
+            await in_thread(lambda: part.replace(target))
+        except BaseException:
+            file.close()
+            part.unlink(missing_ok=True)
+            raise
+        finally:
+            reader.close()
+        return WriteResult(size=size, sha256=digest.hexdigest())
 
     async def read_text(
         self, path: Path, *, encoding: str = "utf-8", max_bytes: int = DEFAULT_MAX_BYTES
@@ -123,7 +211,7 @@ class AsyncFiles:
     async def write(
         self,
         path: Path,
-        data: bytes | bytearray | memoryview | str,
+        data: Content,
         *,
         mode: int | None = None,
         user: str | None = None,
@@ -131,34 +219,82 @@ class AsyncFiles:
     ) -> WriteResult:
         """Write a whole file; nobody ever sees half of it.
 
-        The data goes to a temporary file that replaces the target in one step. When this returns
-        it has happened; when it raises, the old file is as it was, unless `may_have_run` is set.
+        The data goes to a file without a name, which takes the target's place in one step. When
+        this returns it has happened; when it raises, the old file is as it was, unless
+        `may_have_run` is set. A broken connection is repaired by going on where the agent is: of
+        data that can be read only once, 8 MiB are kept for that.
 
         Args:
             path: Where to.
-            data: Bytes of any size, or text that is encoded as UTF-8.
+            data: Bytes of any size; text, which is encoded as UTF-8; a file of this machine that
+                is open in binary mode, from where it stands; or an iterable of bytes, for
+                `AsyncSandbox` an asynchronous one too.
             mode: Permission bits. `None`: those of the file that is replaced, else 0644.
             user: Owner, as `name`, `uid` or `uid:gid`. `None`: root of the sandbox.
             parents: Make missing directories above it.
 
         Returns:
-            Size and hash of what was written, as the agent saw it.
+            Size and hash of the file, as the agent wrote it. They are of what is there when it
+            takes its place; programs in the sandbox can change it after that.
 
         Raises:
             DiskFullError: If the sandbox's disk limit leaves no room.
             SandboxIsADirectoryError: If the path is a directory.
             FileError: If it cannot be written for another reason.
         """
-        request = write_file_request(
-            self._binding.sandbox_id,
-            _validate.path("path", path),
-            _validate.content("data", data),
-            _validate.mode(mode),
-            _validate.user(user),
-            parents,
-        )
-        size, sha256 = await self._binding.call(request)
+        where = _validate.path("path", path)
+        bits, owner = _validate.mode(mode), _validate.user(user)
+        sandbox_id = self._binding.sandbox_id
+
+        def build(
+            content: bytes, start: int, end: int, part: tuple[str, int, bool]
+        ) -> Request[tuple[int, bytes]]:
+            return write_file_request(
+                sandbox_id, where, content, start, end, bits, owner, parents, part
+            )
+
+        if isinstance(data, (bytes, str)):
+            content = _validate.content("data", data)
+            if len(content) <= PART:
+                request = build(content, 0, len(content), (_ids.fresh("up"), 0, False))
+                size, sha256 = await self._binding.call(request)
+                return WriteResult(size=size, sha256=sha256.hex())
+        upload = Upload(self._binding, build)
+        size, sha256 = await upload.send(source(data, self._binding.channel.transport))
         return WriteResult(size=size, sha256=sha256.hex())
+
+    async def upload(
+        self,
+        local: Local,
+        path: Path,
+        *,
+        mode: int | None = None,
+        user: str | None = None,
+        parents: bool = True,
+    ) -> WriteResult:
+        """Copy a file of this machine into the sandbox, of any size; as `write`.
+
+        Args:
+            local: Where it is, on this machine.
+            path: Where to.
+            mode: Permission bits. `None`: those of the file that is replaced, else 0644.
+            user: Owner, as `name`, `uid` or `uid:gid`. `None`: root of the sandbox.
+            parents: Make missing directories above it.
+
+        Returns:
+            Size and hash of the file, as `write`.
+
+        Raises:
+            OSError: If the local file cannot be read.
+            FileError: If it cannot be written; as `write`.
+        """
+        name = _validate.local_path("local", local)
+        in_thread = self._binding.channel.transport.in_thread
+        file = await in_thread(lambda: open(name, "rb", buffering=0))  # noqa: PTH123, SIM115  (closed below)
+        try:
+            return await self.write(path, file, mode=mode, user=user, parents=parents)
+        finally:
+            file.close()
 
     async def stat(self, path: Path, *, follow: bool = True) -> FileEntry:
         """Look at a file, a directory or anything else.
@@ -177,11 +313,31 @@ class AsyncFiles:
         request = stat_file_request(self._binding.sandbox_id, _validate.path("path", path), follow)
         return file_entry(await self._binding.call(request))
 
-    async def list(self, path: Path) -> list[FileEntry]:
+    async def exists(self, path: Path) -> bool:
+        """Look whether something has this path.
+
+        Args:
+            path: Where. A symlink counts if what it points to exists.
+
+        Returns:
+            Whether there is something, of any kind.
+
+        Raises:
+            FileError: If that cannot be found out.
+        """
+        try:
+            await self.stat(path)
+        except (SandboxFileNotFoundError, SandboxNotADirectoryError):
+            return False
+        return True
+
+    async def list(self, path: Path, *, recursive: bool = False) -> list[FileEntry]:
         """List a directory.
 
         Args:
             path: Where it is.
+            recursive: List the directories in it too, those that are mounts apart. Names are then
+                paths below `path`.
 
         Returns:
             Its entries, sorted by the bytes of their names; symlinks are not followed.
@@ -189,10 +345,201 @@ class AsyncFiles:
         Raises:
             SandboxFileNotFoundError: If nothing has this path.
             SandboxNotADirectoryError: If it is not a directory.
+            ResourceExhaustedError: If there are more than 100,000 entries, or 16 MiB of names.
             FileError: If it cannot be listed for another reason.
         """
-        request = list_files_request(self._binding.sandbox_id, _validate.path("path", path))
+        request = list_files_request(
+            self._binding.sandbox_id,
+            _validate.path("path", path),
+            _validate.flag("recursive", recursive),
+        )
         return [file_entry(record) for record in await self._binding.call(request)]
+
+    async def move(self, path: Path, target: Path, *, replace: bool = False) -> None:
+        """Give a file, a symlink or a directory another path, in one step.
+
+        Args:
+            path: Where it is. A symlink is moved, not what it points to.
+            target: Where to; its directory must exist.
+            replace: Take the place of a file that is there, or of an empty directory.
+
+        Raises:
+            SandboxFileNotFoundError: If nothing has the path.
+            SandboxFileExistsError: If something has the target's, and not `replace`.
+            FileFailedError: If it cannot be done in one step, because the two are on different
+                file systems, as `/usr` and the rest are, or because a directory is one of the
+                template: use `mv` in a command.
+            FileError: If it cannot be moved for another reason.
+        """
+        request = move_file_request(
+            self._binding.sandbox_id,
+            _validate.path("path", path),
+            _validate.path("target", target),
+            _validate.flag("replace", replace),
+        )
+        await self._binding.call(request)
+
+    async def read_archive(self, path: Path) -> AsyncArchiveStream:
+        """Read a directory as a tar archive in the pax format, as it is made; nothing is kept.
+
+        Names, kinds, permissions, owners, times, links and holes are in it, extended attributes are
+        not. Symlinks are not followed, mounts not entered. It is what was there when its turn
+        came: programs that run meanwhile may change the rest.
+
+        Args:
+            path: Where it is. Of anything else than a directory, it is an archive of that alone.
+
+        Returns:
+            The archive's bytes, and how much was left out of it.
+
+        Raises:
+            SandboxFileNotFoundError: If nothing has this path.
+            SandboxFileChangedError: While it is iterated over, if a file becomes shorter while it
+                is read.
+            ResourceExhaustedError: If there are paths above 4,095 bytes, or 64 MiB of names that
+                wait for their turn.
+            FileError: If it cannot be read for another reason; while it is iterated over, too.
+        """
+        archive = AsyncArchiveStream(self._binding, _validate.path("path", path))
+        return await archive._begin()  # noqa: SLF001  (its own)
+
+    async def write_archive(
+        self, path: Path, data: Content, *, user: str | None = None
+    ) -> ExtractResult:
+        """Unpack a tar archive (ustar, pax or GNU; not compressed) into a directory.
+
+        Each file appears whole or not at all; what has the path of a member and is no directory is
+        replaced. If this raises, what was unpacked so far stays. A broken connection is repaired,
+        as for `write`.
+
+        Args:
+            path: The directory; made if it is missing.
+            data: The archive, as for `write`.
+            user: Owner of everything, as `name`, `uid` or `uid:gid`. `None`: who the archive says,
+                by number.
+
+        Returns:
+            Its size, and how many members it had.
+
+        Raises:
+            ArchiveRefusedError: If it is no archive, ends early, or has a member that would lead
+                out of the directory (by `..`, an absolute path, a symlink on its way, or a hard
+                link to outside), that is a device, or whose owner the sandbox does not have.
+            DiskFullError: If the sandbox's disk limit leaves no room.
+            FileError: If a member cannot be written for another reason.
+        """
+        where, owner = _validate.path("path", path), _validate.user(user)
+        sandbox_id = self._binding.sandbox_id
+
+        def build(
+            content: bytes, start: int, end: int, part: tuple[str, int, bool]
+        ) -> Request[tuple[int, int]]:
+            return extract_request(sandbox_id, where, content, start, end, owner, part)
+
+        upload = Upload(self._binding, build)
+        size, entries = await upload.send(source(data, self._binding.channel.transport))
+        return ExtractResult(size=size, entries=entries)
+
+    async def upload_dir(self, local: Local, path: Path, *, user: str | None = None) -> TreeResult:
+        """Copy a directory of this machine, and everything in it, into one of the sandbox.
+
+        It is packed into a temporary file of this machine first. Symlinks are copied as such.
+
+        Args:
+            local: Where it is, on this machine.
+            path: Where to: the directory that gets its entries; made if it is missing.
+            user: Owner, as `name`, `uid` or `uid:gid`. `None`: root of the sandbox.
+
+        Returns:
+            How much was copied, and which sockets and devices were not.
+
+        Raises:
+            OSError: If something of it cannot be read.
+            FileError: If something cannot be written; as `write_archive`.
+        """
+        import tempfile  # noqa: PLC0415  (most programs never need it)
+        from pathlib import Path as LocalPath  # noqa: PLC0415  (as above)
+
+        from sandboxd.client._local_trees import pack  # noqa: PLC0415  (as above)
+
+        folder = LocalPath(_validate.local_path("local", local))
+        in_thread = self._binding.channel.transport.in_thread
+        with tempfile.TemporaryFile() as file:
+            entries, skipped = await in_thread(lambda: pack(folder, file))
+            file.seek(0)
+            await self.write_archive(path, file, user=user)
+        return TreeResult(entries=entries, skipped=tuple(skipped))
+
+    async def download_dir(self, path: Path, local: Local) -> TreeResult:
+        """Copy a directory of the sandbox, and everything in it, into one of this machine.
+
+        Nothing is written outside `local`, whatever the sandbox has prepared. Everything belongs to
+        you here, and set-id bits are not kept. What has the path of a member and is no directory
+        is replaced. If this raises, what was copied so far stays.
+
+        Args:
+            path: Where it is.
+            local: Where to, on this machine: the directory that gets its entries; made if it is
+                missing.
+
+        Returns:
+            How much was copied, and what was not: pipes, sockets, devices, and links that would
+            lead out of `local`.
+
+        Raises:
+            SandboxNotADirectoryError: If it is not a directory.
+            ArchiveRefusedError: If something would be written through a symlink that is in
+                `local`, or in place of a directory there.
+            FileError: If something cannot be read; as `read_archive`.
+            OSError: If something cannot be written here.
+        """
+        import tempfile  # noqa: PLC0415  (most programs never need it)
+        from pathlib import Path as LocalPath  # noqa: PLC0415  (as above)
+
+        from sandboxd.client._local_trees import unpack  # noqa: PLC0415  (as above)
+
+        folder = LocalPath(_validate.local_path("local", local))
+        where = _validate.path("path", path)
+        if str((await self.stat(where)).kind) != "directory":
+            raise SandboxNotADirectoryError(f"{path!r} is not a directory: use download")
+        in_thread = self._binding.channel.transport.in_thread
+        with tempfile.TemporaryFile() as file:
+            archive = await self.read_archive(where)
+            waiting: list[bytes] = []
+            async for chunk in archive:
+                waiting.append(chunk)
+                if len(waiting) * len(chunk) >= _BATCH:
+                    await in_thread(_writer(file, waiting))
+                    waiting = []
+            await in_thread(_writer(file, waiting))
+            file.seek(0)
+            entries, skipped = await in_thread(lambda: unpack(file, folder))
+        return TreeResult(entries=entries, skipped=tuple(skipped))
+
+    async def watch(self, path: Path, *, recursive: bool = False) -> AsyncFileWatch:
+        """Watch a directory, or a file, for changes by whomever.
+
+        Watching has begun when this returns. Reading is not told. A file that `write` puts in its
+        place is `created`, or `moved_to` where it replaces another one.
+
+        Args:
+            path: Where it is.
+            recursive: Watch the directories in it too, those that are mounts apart, and those
+                that are made later. What is in a new one already is told as `created`, and may be
+                told twice.
+
+        Returns:
+            The changes, as they happen.
+
+        Raises:
+            SandboxFileNotFoundError: If nothing has this path.
+            ResourceExhaustedError: If there are more than 8,192 directories in it, or the machine
+                has no more watches to give. Iterating raises it too.
+            FileError: If it cannot be watched for another reason.
+        """
+        checked = _validate.path("path", path)
+        deep = _validate.flag("recursive", recursive)
+        return await AsyncFileWatch(self._binding, checked, recursive=deep)._begin()  # noqa: SLF001  (its own)
 
     async def remove(self, path: Path, *, recursive: bool = False) -> None:
         """Remove a file, a symlink or a directory.
@@ -230,6 +577,18 @@ class AsyncFiles:
             _validate.mode(mode),
         )
         await self._binding.call(request)
+
+    def _reader(self, path: Path, offset: int, length: int | None) -> ContentReader:
+        return ContentReader(
+            self._binding,
+            _validate.path("path", path),
+            _validate.count("offset", offset, -_MAX, _MAX),
+            None if length is None else _validate.count("length", length, 0, _MAX),
+        )
+
+
+def _writer(file: BinaryIO, chunks: list[bytes]) -> Callable[[], None]:
+    return lambda: file.writelines(chunks)
 
 
 def _too_long(path: Path, max_bytes: int) -> ResourceExhaustedError:

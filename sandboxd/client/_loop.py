@@ -214,6 +214,10 @@ class LoopTransport:
         """See `Transport`."""
         await asyncio.sleep(seconds)
 
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        """See `Transport`."""
+        return await asyncio.to_thread(function)
+
     def _connected(self, loop: asyncio.AbstractEventLoop) -> LoopConnection:
         loops = self.agent.loops
         connection = loops.get(loop)

@@ -84,3 +84,6 @@ class Transport(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait."""
+
+    async def in_thread(self, function: Callable[[], T]) -> T:
+        """Call what blocks, such as a file of this machine, where it holds nobody up."""

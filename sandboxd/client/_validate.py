@@ -306,6 +306,16 @@ def content(name: str, value: bytes | bytearray | memoryview | str) -> bytes:
     raise InvalidArgumentError(f"{name} must be bytes or text, not {_shown(value)}")
 
 
+def local_path(name: str, value: str | os.PathLike[str]) -> str:
+    """Check a path of this machine."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidArgumentError(f"{name} must be a path of this machine, not {_shown(value)}")
+    checked = os.fspath(value)
+    if not isinstance(checked, str) or not checked or "\0" in checked:
+        raise InvalidArgumentError(f"{name} must be a path of this machine, not {_shown(value)}")
+    return checked
+
+
 def stdin(value: bytes | bytearray | memoryview | str | None) -> bytes | None:
     """Check the stdin of a run."""
     if value is None:

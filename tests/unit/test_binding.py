@@ -104,6 +104,9 @@ class Transport:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
 
+    async def in_thread(self, function: Any) -> Any:
+        raise NotImplementedError
+
 
 class Key:
     """A request; its identity is what a script is looked up by."""

@@ -26,12 +26,12 @@ class Endless:
     taken: int = 0
     closed: bool = False
 
-    async def receive(self) -> list[bytes]:
+    async def receive(self) -> list[tuple[bytes, None]]:
         assert not self.closed
         if self.taken == self.chunks:
             return []
         self.taken += 1
-        return [self.chunk]
+        return [(self.chunk, None)]
 
     def close(self) -> None:
         self.closed = True

@@ -25,10 +25,22 @@ REQUESTS = {
     "cancel": (YES, _native.signal_request("s", "e", 0, YES)),
     "signal": (NO, _native.signal_request("s", "e", 15, NO)),
     "list execs": (YES, _native.list_execs_request("s")),
-    "read file": (YES, _native.read_file_request("s", b"/f", 0, None)),
+    "read file": (YES, _native.read_file_request("s", b"/f", 0, None, None, b"")),
     "stat file": (YES, _native.stat_file_request("s", b"/f", YES)),
-    "list files": (YES, _native.list_files_request("s", b"/")),
-    "write file": (NO, _native.write_file_request("s", b"/f", b"", None, "", NO)),
+    "list files": (YES, _native.list_files_request("s", b"/", NO)),
+    "write file": (
+        NO,
+        _native.write_file_request("s", b"/f", b"", 0, 0, None, "", NO, ("", 0, NO)),
+    ),
+    "upload": (
+        YES,
+        _native.write_file_request("s", b"/f", b"ab", 1, 2, None, "", NO, ("u", 1, YES)),
+    ),
+    "extract": (YES, _native.extract_request("s", b"/d", b"", 0, 0, "", ("u", 0, NO))),
+    "abandon": (YES, _native.abandon_request("s", "u")),
+    "archive": (YES, _native.archive_request("s", b"/d")),
+    "move file": (NO, _native.move_file_request("s", b"/f", b"/g", NO)),
+    "watch": (YES, _native.watch_request("s", b"/d", NO)),
     "remove file": (NO, _native.remove_file_request("s", b"/f", NO)),
     "make directory": (NO, _native.make_dir_request("s", b"/d", NO, None)),
 }
@@ -42,5 +54,6 @@ def test_r3_only_what_finds_its_first_arrival_is_repeatable(name: str) -> None:
 
 def test_every_request_is_in_the_table() -> None:
     built = {name for name in _native.__all__ if name.endswith("_request")}
-    # A signal appears twice: to end an exec is repeatable, to signal it is not.
-    assert len(REQUESTS) == len(built) + 1
+    # Twice: a signal, as to end an exec is repeatable and to signal it is not; and a write, as one
+    # that has an id is repeatable.
+    assert len(REQUESTS) == len(built) + 2

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import inspect
+import re
 
 import pytest
 
-from sandboxd import AsyncFiles, AsyncProcess, AsyncSandbox, Files, Process, Sandbox
+from sandboxd import (
+    ArchiveStream,
+    AsyncArchiveStream,
+    AsyncFiles,
+    AsyncFileStream,
+    AsyncFileWatch,
+    AsyncProcess,
+    AsyncSandbox,
+    Files,
+    FileStream,
+    FileWatch,
+    Process,
+    Sandbox,
+)
 
-TWINS = {AsyncFiles: Files, AsyncProcess: Process, AsyncSandbox: Sandbox}
+TWINS = {
+    AsyncArchiveStream: ArchiveStream,
+    AsyncFileStream: FileStream,
+    AsyncFileWatch: FileWatch,
+    AsyncFiles: Files,
+    AsyncProcess: Process,
+    AsyncSandbox: Sandbox,
+}
 
 SPECIAL = {
     "__aenter__": "__enter__",
@@ -53,4 +74,5 @@ def test_both_are_made_the_same_way() -> None:
 
 def _signature(function: object) -> str:
     """Return a signature as text, where a blocking form returns blocking forms."""
-    return str(inspect.signature(function)).replace("AsyncProcess", "Process")  # type: ignore[arg-type]  # (a method)
+    text = str(inspect.signature(function))  # type: ignore[arg-type]  # (a method)
+    return re.sub(r"(-> '?)Async", r"\1", text)

@@ -3,8 +3,9 @@
 A test compares every signature and docstring with its async twin.
 """
 
+from sandboxd.client._sync._file_streams import ArchiveStream, FileStream, FileWatch
 from sandboxd.client._sync._files import Files
 from sandboxd.client._sync._process import Process
 from sandboxd.client._sync._sandbox import Sandbox
 
-__all__ = ["Files", "Process", "Sandbox"]
+__all__ = ["ArchiveStream", "FileStream", "FileWatch", "Files", "Process", "Sandbox"]

@@ -16,5 +16,8 @@ pub(crate) type Answer<T> = Result<T, CallError>;
 /// Items of a server stream; an error is the last item.
 pub(crate) type Events<T> = Pin<Box<dyn Stream<Item = Answer<T>> + Send>>;
 
+/// Reason of the error that ends a client's stream which the client itself gave up.
+pub(crate) const CANCELED: &str = "canceled";
+
 /// Chunks that a client streams to us; an error means that the client went away half-way.
 pub(crate) type Chunks = Pin<Box<dyn Stream<Item = Answer<Bytes>> + Send>>;

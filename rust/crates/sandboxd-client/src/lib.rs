@@ -13,5 +13,5 @@ mod socket;
 
 pub use connection::{Connection, Items, MISSED_KEEPALIVES, Options};
 pub use link::Link;
-pub use request::Request;
+pub use request::{Request, is_stream};
 pub use sandboxd_proto::{CallError, ErrorCode, Method};

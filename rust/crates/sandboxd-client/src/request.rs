@@ -17,12 +17,19 @@ pub enum Request {
     ExecSignal(v1::ExecSignalRequest),
     ExecList(v1::ExecListRequest),
     FilesRead(v1::FilesReadRequest),
-    /// The target, and the whole content: it is sent in pieces, as the agent takes them.
+    /// The target, and the content, or the next part of it: it is sent in pieces, as the agent
+    /// takes them.
     FilesWrite(v1::FilesWriteTarget, Bytes),
     FilesStat(v1::FilesStatRequest),
     FilesList(v1::FilesListRequest),
     FilesRemove(v1::FilesRemoveRequest),
     FilesMakeDir(v1::FilesMakeDirRequest),
+    FilesMove(v1::FilesMoveRequest),
+    FilesAbandon(v1::FilesAbandonRequest),
+    FilesArchive(v1::FilesArchiveRequest),
+    /// As `FilesWrite`: where to, and a whole archive or the next part of one.
+    FilesExtract(v1::FilesExtractTarget, Bytes),
+    FilesWatch(v1::FilesWatchRequest),
 }
 
 impl Request {
@@ -46,6 +53,11 @@ impl Request {
             Self::FilesList(_) => Method::FilesList,
             Self::FilesRemove(_) => Method::FilesRemove,
             Self::FilesMakeDir(_) => Method::FilesMakeDir,
+            Self::FilesMove(_) => Method::FilesMove,
+            Self::FilesAbandon(_) => Method::FilesAbandon,
+            Self::FilesArchive(_) => Method::FilesArchive,
+            Self::FilesExtract(..) => Method::FilesExtract,
+            Self::FilesWatch(_) => Method::FilesWatch,
         }
     }
 
@@ -65,10 +77,24 @@ impl Request {
             | Self::ExecList(_)
             | Self::FilesRead(_)
             | Self::FilesStat(_)
-            | Self::FilesList(_) => true,
+            | Self::FilesList(_)
+            | Self::FilesAbandon(_)
+            | Self::FilesArchive(_)
+            | Self::FilesWatch(_) => true,
             // A second end of an exec changes nothing; a second signal may.
             Self::ExecSignal(signal) => signal.cancel,
-            Self::FilesWrite(..) | Self::FilesRemove(_) | Self::FilesMakeDir(_) => false,
+            // The agent knows what it has of an upload, and what became of it.
+            Self::FilesWrite(target, _) => !target.upload_id.is_empty(),
+            Self::FilesExtract(target, _) => !target.upload_id.is_empty(),
+            Self::FilesRemove(_) | Self::FilesMakeDir(_) | Self::FilesMove(_) => false,
+        }
+    }
+
+    /// What is sent behind the request, in pieces.
+    pub(crate) const fn content(&self) -> Option<&Bytes> {
+        match self {
+            Self::FilesWrite(_, content) | Self::FilesExtract(_, content) => Some(content),
+            _ => None,
         }
     }
 
@@ -95,6 +121,14 @@ impl Request {
             Self::FilesList(message) => frame::put_request(out, call, method, message),
             Self::FilesRemove(message) => frame::put_request(out, call, method, message),
             Self::FilesMakeDir(message) => frame::put_request(out, call, method, message),
+            Self::FilesMove(message) => frame::put_request(out, call, method, message),
+            Self::FilesAbandon(message) => frame::put_request(out, call, method, message),
+            Self::FilesArchive(message) => frame::put_request(out, call, method, message),
+            Self::FilesExtract(target, _) => {
+                let part = Some(v1::files_extract_request::Part::Target(target.clone()));
+                frame::put_request(out, call, method, &v1::FilesExtractRequest { part });
+            }
+            Self::FilesWatch(message) => frame::put_request(out, call, method, message),
         }
     }
 }
@@ -102,10 +136,15 @@ impl Request {
 /// Whether forgetting a call must be told to the agent: execs are ended, streams stopped. The other
 /// calls are short, and half of one is never wanted.
 pub(crate) const fn is_cancellable(method: Method) -> bool {
-    matches!(method, Method::ExecRun | Method::ExecAttach | Method::FilesRead | Method::FilesWrite)
+    is_stream(method)
+        || matches!(method, Method::ExecRun | Method::FilesWrite | Method::FilesExtract)
 }
 
 /// Whether the answer is a stream of items.
-pub(crate) const fn is_stream(method: Method) -> bool {
-    matches!(method, Method::ExecAttach | Method::FilesRead)
+#[must_use]
+pub const fn is_stream(method: Method) -> bool {
+    matches!(
+        method,
+        Method::ExecAttach | Method::FilesRead | Method::FilesArchive | Method::FilesWatch
+    )
 }

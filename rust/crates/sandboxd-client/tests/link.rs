@@ -122,7 +122,7 @@ fn a_reader_that_waits_gets_a_large_stream_whole() {
         let mut rest = SIZE;
         while rest > 0 {
             let data = vec![7; rest.min(50_000)];
-            let message = v1::FilesReadResponse { data: data.clone().into() };
+            let message = v1::FilesReadResponse { data: data.clone().into(), ..Default::default() };
             let mut wire = Vec::new();
             frame::put_message(&mut wire, call, Kind::Event, &message);
             while window < wire.len() {

@@ -6,6 +6,7 @@ pub mod clone;
 pub mod fsids;
 pub mod inherit;
 pub mod launcher;
+pub mod lease;
 pub mod memory;
 pub mod mount;
 pub mod network;

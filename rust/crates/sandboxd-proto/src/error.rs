@@ -40,6 +40,10 @@ pub enum ErrorCode {
     IsADirectory,
     DirectoryNotEmpty,
     NotARegularFile,
+    /// The file is another one than the one whose reading was begun.
+    FileChanged,
+    /// An archive, or a member of it, that is not unpacked; `reason` says why in a word.
+    ArchiveRefused,
     PermissionDenied,
     /// The sandbox's disk limit leaves no room.
     DiskFull,

@@ -209,7 +209,7 @@ mod tests {
         ) {
             let mut wire = Vec::new();
             for (call, data) in bodies.iter().enumerate() {
-                let message = v1::FilesReadResponse { data: data.clone().into() };
+                let message = v1::FilesReadResponse { data: data.clone().into(), ..Default::default() };
                 put_message(&mut wire, call.try_into().unwrap(), Kind::Event, &message);
             }
             let mut decoder = Decoder::new(1024);

@@ -22,6 +22,11 @@ pub enum Method {
     FilesList = 35,
     FilesRemove = 36,
     FilesMakeDir = 37,
+    FilesMove = 38,
+    FilesAbandon = 39,
+    FilesArchive = 40,
+    FilesExtract = 41,
+    FilesWatch = 42,
 }
 
 impl Method {
@@ -45,6 +50,11 @@ impl Method {
             35 => Self::FilesList,
             36 => Self::FilesRemove,
             37 => Self::FilesMakeDir,
+            38 => Self::FilesMove,
+            39 => Self::FilesAbandon,
+            40 => Self::FilesArchive,
+            41 => Self::FilesExtract,
+            42 => Self::FilesWatch,
             _ => return None,
         })
     }

@@ -12,7 +12,7 @@ use pyo3::exceptions::PyOSError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use sandboxd_client::{CallError, ErrorCode, Items, Link, Method, Options};
+use sandboxd_client::{CallError, ErrorCode, Items, Link, Method, Options, is_stream};
 
 use crate::error::BridgeError;
 use crate::replies;
@@ -91,7 +91,7 @@ impl Connection {
                 continue;
             }
             let outcome = match this.link.method(call) {
-                Some(Method::ExecAttach | Method::FilesRead) => this.batch(py, call).transpose(),
+                Some(method) if is_stream(method) => this.batch(py, call).transpose(),
                 Some(method) => this.outcome(py, call, method),
                 None => continue,
             };

@@ -365,9 +365,17 @@ pub(crate) fn reply(py: Python<'_>, method: Method, body: Bytes) -> PyResult<Py<
             let entries = reply.entries.into_iter().map(FileRecord);
             PyList::new(py, entries.collect::<Vec<_>>())?.into_any().unbind()
         }
-        Method::FilesRemove | Method::FilesMakeDir => py.None(),
+        Method::FilesExtract => {
+            let reply: v1::FilesExtractResponse = decode(body)?;
+            (reply.size, reply.entries).into_pyobject(py)?.into_any().unbind()
+        }
+        Method::FilesRemove | Method::FilesMakeDir | Method::FilesMove | Method::FilesAbandon => {
+            py.None()
+        }
         // Streams have items; a reply to one says only that it is over.
-        Method::ExecAttach | Method::FilesRead => py.None(),
+        Method::ExecAttach | Method::FilesRead | Method::FilesArchive | Method::FilesWatch => {
+            py.None()
+        }
     })
 }
 
@@ -375,12 +383,33 @@ fn flag(py: Python<'_>, value: bool) -> Py<PyAny> {
     pyo3::types::PyBool::new(py, value).to_owned().into_any().unbind()
 }
 
-/// The Python object for one item of a stream: bytes of a file, `(stream, offset, data)`, or the
-/// end of an exec.
+/// The Python object for one item of a stream: `(bytes of a file, what is known of it)`, `(bytes of
+/// an archive, its end)`, changes, `(stream, offset, data)`, or the end of an exec.
 pub(crate) fn item(py: Python<'_>, method: Method, body: Bytes) -> PyResult<Py<PyAny>> {
-    if method == Method::FilesRead {
-        let part: v1::FilesReadResponse = decode(body)?;
-        return Ok(PyBytes::new(py, &part.data).into_any().unbind());
+    match method {
+        Method::FilesRead => {
+            let part: v1::FilesReadResponse = decode(body)?;
+            let known = part
+                .offset
+                .map(|offset| (offset, part.size.unwrap_or(0), PyBytes::new(py, &part.version)));
+            let data = PyBytes::new(py, &part.data);
+            return Ok((data, known).into_pyobject(py)?.into_any().unbind());
+        }
+        Method::FilesArchive => {
+            let part: v1::FilesArchiveResponse = decode(body)?;
+            let data = PyBytes::new(py, &part.data);
+            let end = part.entries.map(|entries| (entries, part.skipped.unwrap_or(0)));
+            return Ok((data, end).into_pyobject(py)?.into_any().unbind());
+        }
+        Method::FilesWatch => {
+            let part: v1::FilesWatchResponse = decode(body)?;
+            let events = part.events.iter().map(|event| {
+                let path = PyBytes::new(py, &event.path);
+                (event_kind(event.kind()), path, event.is_directory, event.cookie)
+            });
+            return Ok(PyList::new(py, events.collect::<Vec<_>>())?.into_any().unbind());
+        }
+        _ => {}
     }
     let response: v1::ExecAttachResponse = decode(body)?;
     let (stream, output) = match present(response.event, "event")? {
@@ -390,4 +419,19 @@ pub(crate) fn item(py: Python<'_>, method: Method, body: Bytes) -> PyResult<Py<P
     };
     let data = PyBytes::new(py, &output.data);
     Ok((stream, output.offset, data).into_pyobject(py)?.into_any().unbind())
+}
+
+const fn event_kind(kind: v1::FileEventKind) -> &'static str {
+    match kind {
+        v1::FileEventKind::Created => "created",
+        v1::FileEventKind::Modified => "modified",
+        v1::FileEventKind::Closed => "closed",
+        v1::FileEventKind::Attributes => "attributes",
+        v1::FileEventKind::Deleted => "deleted",
+        v1::FileEventKind::MovedFrom => "moved_from",
+        v1::FileEventKind::MovedTo => "moved_to",
+        v1::FileEventKind::Gone => "gone",
+        // A kind that a newer agent may tell: something is missed, and that is said.
+        v1::FileEventKind::Overflow | v1::FileEventKind::Unspecified => "overflow",
+    }
 }

@@ -236,29 +236,98 @@ pub(crate) fn list_sandboxes_request(
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, path, offset, length))]
+#[pyo3(signature = (sandbox_id, path, offset, length, tail, version))]
 pub(crate) fn read_file_request(
     sandbox_id: String,
     path: PyBackedBytes,
     offset: u64,
     length: Option<u64>,
+    tail: Option<u64>,
+    version: PyBackedBytes,
 ) -> Request {
-    let path = copy(&path);
-    Request(Call::FilesRead(v1::FilesReadRequest { sandbox_id, path, offset, length }))
+    let (path, version) = (copy(&path), copy(&version));
+    Request(Call::FilesRead(v1::FilesReadRequest {
+        sandbox_id,
+        path,
+        offset,
+        length,
+        tail,
+        version,
+    }))
+}
+
+/// Name of an upload, where in it the data begins, and whether more follows.
+type UploadPart = (String, u64, bool);
+
+/// The part of `data` that is to be sent, without a copy.
+fn content(data: PyBackedBytes, start: usize, end: usize) -> PyResult<Bytes> {
+    if start > end || end > data.len() {
+        return Err(PyValueError::new_err(format!("no bytes {start} to {end} of {}", data.len())));
+    }
+    Ok(Bytes::from_owner(data).slice(start..end))
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, path, data, mode, user, parents))]
+#[pyo3(signature = (sandbox_id, path, data, start, end, mode, user, parents, part))]
+#[expect(clippy::too_many_arguments, reason = "one per field of the message")]
 pub(crate) fn write_file_request(
     sandbox_id: String,
     path: PyBackedBytes,
     data: PyBackedBytes,
+    start: usize,
+    end: usize,
     mode: Option<u32>,
     user: String,
     parents: bool,
+    part: UploadPart,
+) -> PyResult<Request> {
+    let (upload_id, offset, partial) = part;
+    let path = copy(&path);
+    let target =
+        v1::FilesWriteTarget { sandbox_id, path, mode, user, parents, upload_id, offset, partial };
+    Ok(Request(Call::FilesWrite(target, content(data, start, end)?)))
+}
+
+#[pyfunction]
+pub(crate) fn extract_request(
+    sandbox_id: String,
+    path: PyBackedBytes,
+    data: PyBackedBytes,
+    start: usize,
+    end: usize,
+    user: String,
+    part: UploadPart,
+) -> PyResult<Request> {
+    let (upload_id, offset, partial) = part;
+    let path = copy(&path);
+    let target = v1::FilesExtractTarget { sandbox_id, path, user, upload_id, offset, partial };
+    Ok(Request(Call::FilesExtract(target, content(data, start, end)?)))
+}
+
+#[pyfunction]
+pub(crate) fn abandon_request(sandbox_id: String, upload_id: String) -> Request {
+    Request(Call::FilesAbandon(v1::FilesAbandonRequest { sandbox_id, upload_id }))
+}
+
+#[pyfunction]
+pub(crate) fn archive_request(sandbox_id: String, path: PyBackedBytes) -> Request {
+    Request(Call::FilesArchive(v1::FilesArchiveRequest { sandbox_id, path: copy(&path) }))
+}
+
+#[pyfunction]
+pub(crate) fn move_file_request(
+    sandbox_id: String,
+    source: PyBackedBytes,
+    target: PyBackedBytes,
+    replace: bool,
 ) -> Request {
-    let target = v1::FilesWriteTarget { sandbox_id, path: copy(&path), mode, user, parents };
-    Request(Call::FilesWrite(target, Bytes::from_owner(data)))
+    let (source, target) = (copy(&source), copy(&target));
+    Request(Call::FilesMove(v1::FilesMoveRequest { sandbox_id, source, target, replace }))
+}
+
+#[pyfunction]
+pub(crate) fn watch_request(sandbox_id: String, path: PyBackedBytes, recursive: bool) -> Request {
+    Request(Call::FilesWatch(v1::FilesWatchRequest { sandbox_id, path: copy(&path), recursive }))
 }
 
 #[pyfunction]
@@ -267,8 +336,12 @@ pub(crate) fn stat_file_request(sandbox_id: String, path: PyBackedBytes, follow:
 }
 
 #[pyfunction]
-pub(crate) fn list_files_request(sandbox_id: String, path: PyBackedBytes) -> Request {
-    Request(Call::FilesList(v1::FilesListRequest { sandbox_id, path: copy(&path) }))
+pub(crate) fn list_files_request(
+    sandbox_id: String,
+    path: PyBackedBytes,
+    recursive: bool,
+) -> Request {
+    Request(Call::FilesList(v1::FilesListRequest { sandbox_id, path: copy(&path), recursive }))
 }
 
 #[pyfunction]

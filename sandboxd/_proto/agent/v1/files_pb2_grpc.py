@@ -64,6 +64,31 @@ class FilesStub:
                 request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMakeDirRequest.SerializeToString,
                 response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMakeDirResponse.FromString,
                 _registered_method=True)
+        self.Move = channel.unary_unary(
+                '/sandboxd.agent.v1.Files/Move',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMoveRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMoveResponse.FromString,
+                _registered_method=True)
+        self.Abandon = channel.unary_unary(
+                '/sandboxd.agent.v1.Files/Abandon',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesAbandonRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesAbandonResponse.FromString,
+                _registered_method=True)
+        self.Archive = channel.unary_stream(
+                '/sandboxd.agent.v1.Files/Archive',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesArchiveRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesArchiveResponse.FromString,
+                _registered_method=True)
+        self.Extract = channel.stream_unary(
+                '/sandboxd.agent.v1.Files/Extract',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesExtractRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesExtractResponse.FromString,
+                _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/sandboxd.agent.v1.Files/Watch',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesWatchRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesWatchResponse.FromString,
+                _registered_method=True)
 
 
 class FilesServicer:
@@ -108,6 +133,42 @@ class FilesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Move(self, request, context):
+        """Gives a file, symlink or directory another path, in one step.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Abandon(self, request, context):
+        """Ends an upload that is not complete; nothing remains of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Archive(self, request, context):
+        """Streams a directory, or anything else, as a tar archive in the pax format.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Extract(self, request_iterator, context):
+        """Unpacks a tar archive (ustar, pax or GNU) into a directory. The first message says where, the
+        others carry the archive. A member that leads out of the directory ends the call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Watch(self, request, context):
+        """Streams changes. The first message is empty, and says that watching has begun.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_FilesServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -140,6 +201,31 @@ def add_FilesServicer_to_server(servicer, server):
                     servicer.MakeDir,
                     request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMakeDirRequest.FromString,
                     response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMakeDirResponse.SerializeToString,
+            ),
+            'Move': grpc.unary_unary_rpc_method_handler(
+                    servicer.Move,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMoveRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMoveResponse.SerializeToString,
+            ),
+            'Abandon': grpc.unary_unary_rpc_method_handler(
+                    servicer.Abandon,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesAbandonRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesAbandonResponse.SerializeToString,
+            ),
+            'Archive': grpc.unary_stream_rpc_method_handler(
+                    servicer.Archive,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesArchiveRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesArchiveResponse.SerializeToString,
+            ),
+            'Extract': grpc.stream_unary_rpc_method_handler(
+                    servicer.Extract,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesExtractRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesExtractResponse.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesWatchRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesWatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -304,6 +390,141 @@ class Files:
             '/sandboxd.agent.v1.Files/MakeDir',
             sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMakeDirRequest.SerializeToString,
             sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMakeDirResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Move(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sandboxd.agent.v1.Files/Move',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMoveRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesMoveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Abandon(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sandboxd.agent.v1.Files/Abandon',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesAbandonRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesAbandonResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Archive(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sandboxd.agent.v1.Files/Archive',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesArchiveRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesArchiveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Extract(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/sandboxd.agent.v1.Files/Extract',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesExtractRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesExtractResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/sandboxd.agent.v1.Files/Watch',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesWatchRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_files__pb2.FilesWatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

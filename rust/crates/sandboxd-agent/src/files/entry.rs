@@ -1,11 +1,15 @@
 //! What is known of files: `Stat` and `List`.
 
-use rustix::fs::{AtFlags, Dir, FileType, OFlags, Stat, fstat, readlinkat, statat};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2, readlinkat, statat,
+};
 use rustix::io::Errno;
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
 use super::path::SandboxPath;
-use super::tree::{Tree, failure};
+use super::tree::{Tree, failure, retry};
 use crate::call::Answer;
 
 /// Entries of one listing, which is one message.
@@ -27,43 +31,87 @@ pub(super) fn stat(tree: &Tree, path: &SandboxPath, follow: bool) -> Answer<v1::
     Ok(entry(tree, Vec::new(), &found, target.into_bytes()))
 }
 
-/// The entries of the folder `path`, sorted by name.
-pub(super) fn list(tree: &Tree, path: &SandboxPath) -> Answer<Vec<v1::FileEntry>> {
+/// The entries of the folder `path`, sorted by name; if `recursive`, those of folders in it too, as
+/// paths below it.
+pub(super) fn list(tree: &Tree, path: &SandboxPath, recursive: bool) -> Answer<Vec<v1::FileEntry>> {
     let failed = |errno| failure(path, errno);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NONBLOCK;
-    let folder = tree.open(path.bytes(), flags).map_err(failed)?;
-    let mut entries = Vec::new();
-    let mut name_bytes = 0;
-    for name in Dir::read_from(&folder).map_err(failed)? {
-        let name = name.map_err(failed)?;
-        let name = name.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            continue;
-        }
-        let found = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(found) => found,
-            // Removed meanwhile.
-            Err(Errno::NOENT) => continue,
+    let top = tree.open(path.bytes(), flags).map_err(failed)?;
+    let mut listing = Listing { tree, path, entries: Vec::new(), name_bytes: 0 };
+    let mut folders = listing.read(&top, b"")?;
+    while recursive && let Some(below) = folders.pop() {
+        match beneath(&top, &below) {
+            Ok(folder) => folders.extend(listing.read(&folder, &below)?),
+            // Removed meanwhile, or something is mounted there.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => {}
             Err(errno) => return Err(failed(errno)),
-        };
-        let is_link = FileType::from_raw_mode(found.st_mode) == FileType::Symlink;
-        let target = match is_link.then(|| readlinkat(&folder, name, Vec::new())) {
-            Some(Ok(target)) => target.into_bytes(),
-            // Not a link any more, or none at all.
-            Some(Err(_)) | None => Vec::new(),
-        };
-        name_bytes += name.len() + target.len();
-        if entries.len() == MAX_ENTRIES || name_bytes > MAX_NAME_BYTES {
-            let message = format!(
-                "{path} has more than {MAX_ENTRIES} entries, or more than {MAX_NAME_BYTES} bytes \
-                 of names: list it with a command"
-            );
-            return Err(CallError::new(ErrorCode::ResourceExhausted, message));
         }
-        entries.push(entry(tree, name.to_vec(), &found, target));
     }
+    let mut entries = listing.entries;
     entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
+}
+
+/// Opens a folder below `top`, on the same file system.
+fn beneath(top: &OwnedFd, path: &[u8]) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    retry(|| openat2(top, path, flags, Mode::empty(), resolve))
+}
+
+struct Listing<'a> {
+    tree: &'a Tree,
+    path: &'a SandboxPath,
+    entries: Vec<v1::FileEntry>,
+    name_bytes: usize,
+}
+
+impl Listing<'_> {
+    /// Adds the entries of one folder, and returns the folders among them.
+    fn read(&mut self, folder: &OwnedFd, below: &[u8]) -> Answer<Vec<Vec<u8>>> {
+        let failed = |errno| failure(self.path, errno);
+        let mut folders = Vec::new();
+        for name in Dir::read_from(folder).map_err(failed)? {
+            let name = match name {
+                Ok(name) => name,
+                // The folder itself was removed.
+                Err(Errno::NOENT) => break,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let name = name.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let found = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) => found,
+                // Removed meanwhile.
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let kind = FileType::from_raw_mode(found.st_mode);
+            let is_link = kind == FileType::Symlink;
+            let target = match is_link.then(|| readlinkat(folder, name, Vec::new())) {
+                Some(Ok(target)) => target.into_bytes(),
+                // Not a link any more, or none at all.
+                Some(Err(_)) | None => Vec::new(),
+            };
+            let name = if below.is_empty() { name.to_vec() } else { [below, b"/", name].concat() };
+            self.name_bytes += name.len() + target.len();
+            if self.entries.len() == MAX_ENTRIES || self.name_bytes > MAX_NAME_BYTES {
+                let message = format!(
+                    "{} has more than {MAX_ENTRIES} entries, or more than {MAX_NAME_BYTES} bytes \
+                     of names: list it with a command",
+                    self.path
+                );
+                return Err(CallError::new(ErrorCode::ResourceExhausted, message));
+            }
+            if kind == FileType::Directory {
+                folders.push(name.clone());
+            }
+            self.entries.push(entry(self.tree, name, &found, target));
+        }
+        Ok(folders)
+    }
 }
 
 fn entry(tree: &Tree, name: Vec<u8>, found: &Stat, target: Vec<u8>) -> v1::FileEntry {

@@ -1,12 +1,23 @@
 //! Files of sandboxes, read and written from outside.
 
+mod archive;
 mod entry;
+mod extract;
 mod make_dir;
+mod move_;
+mod new_file;
 mod path;
+mod produce;
 mod read;
 mod remove;
 mod service;
+mod tar;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod uploads;
+mod version;
+mod watch;
 mod write;
+
+pub(crate) use uploads::Uploads;

@@ -79,7 +79,8 @@ fn join(folder: &[u8], path: &[u8]) -> Vec<u8> {
     [folder, b"/", path].concat()
 }
 
-fn shown(path: &[u8]) -> String {
+/// A path as messages show it: as text, and not all of a long one.
+pub(super) fn shown(path: &[u8]) -> String {
     let start = &path[..path.len().min(MAX_SHOWN)];
     let rest = if path.len() > MAX_SHOWN { "…" } else { "" };
     format!("{:?}{rest}", String::from_utf8_lossy(start))

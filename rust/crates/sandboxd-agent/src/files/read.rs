@@ -1,27 +1,39 @@
-//! Reading a regular file, a chunk at a time.
+//! Reading a regular file, some chunks at a time.
 
-use std::io;
 use std::os::fd::OwnedFd;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread};
 use sandboxd_proto::{CallError, ErrorCode, v1};
-use tokio::task::{JoinHandle, spawn_blocking};
-use tokio_stream::Stream;
 
 use super::path::SandboxPath;
+use super::produce::Producer;
 use super::tree::{Tree, failure};
+use super::version::version;
 use crate::call::Answer;
 
 /// Bytes of one message: with its envelope just below 64 KiB, so that small frames never wait for
 /// more than that.
-const CHUNK: u64 = 64 * 1024 - 64;
+pub(super) const CHUNK: usize = 64 * 1024 - 128;
 
 /// Least that is asked of the kernel at once.
 const MIN_CHUNK: u64 = 4 * 1024;
+
+/// Chunks that are read at once: the window of a stream, so that a reader who keeps up causes one
+/// change of threads for each of them.
+const CHUNKS: usize = 4;
+
+/// Which part of a file is wanted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Part {
+    pub(super) offset: u64,
+    pub(super) length: Option<u64>,
+    /// So many bytes at the end, instead of from `offset` on.
+    pub(super) tail: Option<u64>,
+    /// Of the version that this names; empty: of any.
+    pub(super) version: Bytes,
+}
 
 /// A file that is being read. Has read nothing ahead.
 #[derive(Debug)]
@@ -33,26 +45,31 @@ pub(super) struct Reading {
     wanted: u64,
     /// Size when it was opened, as a hint: it may grow and shrink.
     size: u64,
+    /// For the first message.
+    version: Option<Bytes>,
+    ended: bool,
 }
 
 impl Reading {
-    /// Opens the regular file at `path`, to read up to `length` bytes from `offset` on.
-    pub(super) fn open(
-        tree: &Tree,
-        path: SandboxPath,
-        offset: u64,
-        length: Option<u64>,
-    ) -> Answer<Self> {
+    /// Opens the regular file at `path`, to read the part of it.
+    pub(super) fn open(tree: &Tree, path: SandboxPath, part: &Part) -> Answer<Self> {
         let (file, found) = tree.regular(&path)?;
-        let size = found.st_size.try_into().unwrap_or(0);
-        Ok(Self { file, path, offset, wanted: length.unwrap_or(u64::MAX), size })
+        let size: u64 = found.st_size.try_into().unwrap_or(0);
+        let version = version(&found);
+        if !part.version.is_empty() && part.version != version {
+            let message = format!("{path} is not the file any more that was read before");
+            return Err(CallError::new(ErrorCode::FileChanged, message));
+        }
+        let offset = part.tail.map_or(part.offset, |tail| size.saturating_sub(tail));
+        let wanted = part.length.unwrap_or(u64::MAX);
+        Ok(Self { file, path, offset, wanted, size, version: Some(version), ended: false })
     }
 
     /// Reads the next bytes; none at the end.
     fn chunk(&mut self) -> Answer<Bytes> {
         // One byte more than there should be shows the end without another call.
         let expected = self.size.saturating_sub(self.offset) + 1;
-        let room = expected.clamp(MIN_CHUNK, CHUNK).min(self.wanted);
+        let room = expected.clamp(MIN_CHUNK, CHUNK as u64).min(self.wanted);
         // Offsets beyond what the kernel counts with are beyond the end as well.
         if room == 0 || i64::try_from(self.offset.saturating_add(room)).is_err() {
             return Ok(Bytes::new());
@@ -70,53 +87,26 @@ impl Reading {
         self.wanted = if count < room { 0 } else { self.wanted - count };
         Ok(bytes.into())
     }
-
-    /// The rest as a stream of messages.
-    pub(super) fn stream(self) -> Messages {
-        Messages(State::Idle(self))
-    }
 }
 
-/// The messages of a `Read`. Reads when it is polled, on a thread for blocking work that it holds
-/// only for one chunk: a reader who is slow, or gone, keeps none.
-#[derive(Debug)]
-pub(super) struct Messages(State);
+impl Producer for Reading {
+    type Message = v1::FilesReadResponse;
 
-#[derive(Debug)]
-enum State {
-    Idle(Reading),
-    Busy(JoinHandle<(Reading, Answer<Bytes>)>),
-    Done,
-}
-
-impl Stream for Messages {
-    type Item = Answer<v1::FilesReadResponse>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut task = match std::mem::replace(&mut self.0, State::Done) {
-            State::Done => return Poll::Ready(None),
-            State::Idle(reading) if reading.wanted == 0 => return Poll::Ready(None),
-            State::Idle(mut reading) => spawn_blocking(move || {
-                let chunk = reading.chunk();
-                (reading, chunk)
-            }),
-            State::Busy(task) => task,
-        };
-        let Poll::Ready(joined) = Pin::new(&mut task).poll(context) else {
-            self.0 = State::Busy(task);
-            return Poll::Pending;
-        };
-        match joined {
-            Ok((_, Ok(data))) if data.is_empty() => Poll::Ready(None),
-            Ok((reading, Ok(data))) => {
-                self.0 = State::Idle(reading);
-                Poll::Ready(Some(Ok(v1::FilesReadResponse { data })))
+    fn produce(&mut self) -> Answer<Vec<v1::FilesReadResponse>> {
+        let mut made = Vec::new();
+        while made.len() < CHUNKS && !self.ended {
+            let mut message = v1::FilesReadResponse::default();
+            if let Some(version) = self.version.take() {
+                message.version = version;
+                message.offset = Some(self.offset);
+                message.size = Some(self.size);
             }
-            Ok((_, Err(error))) => Poll::Ready(Some(Err(error))),
-            Err(error) => {
-                let message = format!("reading ended early: {}", io::Error::from(error));
-                Poll::Ready(Some(Err(CallError::new(ErrorCode::Internal, message))))
+            message.data = self.chunk()?;
+            self.ended = message.data.is_empty() || self.wanted == 0;
+            if !message.data.is_empty() || message.offset.is_some() {
+                made.push(message);
             }
         }
+        Ok(made)
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use rustix::fs::{FileType, Mode, OFlags};
@@ -15,8 +15,11 @@ use tokio_stream::StreamExt as _;
 
 use super::entry::{list, stat};
 use super::make_dir::make_dir;
+use super::move_::move_;
+use super::new_file::NewFile;
 use super::path::SandboxPath;
-use super::read::Reading;
+use super::produce::Produced;
+use super::read::{Part, Reading};
 use super::remove::remove;
 use super::tree::{Owner, Tree};
 use super::write::{Target, Upload};
@@ -52,23 +55,30 @@ fn target(text: &str) -> Target {
 
 impl Sandbox {
     fn write(&self, target: &Target, data: &'static [u8]) -> Answer<v1::FilesWriteResponse> {
-        let mut upload = Upload::begin(&self.tree, target)?;
+        let mut upload = Upload::begin(&self.tree, target, &Arc::default())?;
         upload.append(&[Bytes::from_static(data)])?;
         upload.finish()
     }
 
     fn read(&self, text: &str, offset: u64, length: Option<u64>) -> Answer<Vec<u8>> {
+        self.read_part(text, &Part { offset, length, ..Part::default() }).map(|(bytes, _)| bytes)
+    }
+
+    fn read_part(&self, text: &str, part: &Part) -> Answer<(Vec<u8>, v1::FilesReadResponse)> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let reading = Reading::open(&self.tree, path(text), offset, length)?;
-            let mut stream = reading.stream();
+            let reading = Reading::open(&self.tree, path(text), part)?;
+            let mut stream = Produced::new(reading);
             let mut bytes = Vec::new();
+            let first = stream.next().await.unwrap()?;
+            bytes.extend_from_slice(&first.data);
             while let Some(message) = stream.next().await {
-                let data = message?.data;
-                assert!((1..64 * 1024).contains(&data.len()));
-                bytes.extend_from_slice(&data);
+                let message = message?;
+                assert!((1..64 * 1024).contains(&message.data.len()));
+                assert!(message.version.is_empty() && message.offset.is_none());
+                bytes.extend_from_slice(&message.data);
             }
-            Ok(bytes)
+            Ok((bytes, first))
         })
     }
 
@@ -123,9 +133,10 @@ fn files_above_two_gibibytes_are_read() {
 fn f2_an_upload_that_is_given_up_leaves_the_old_file_and_nothing_else() {
     let sandbox = sandbox();
     fs::write(sandbox.root.join("f"), "old").unwrap();
-    let mut upload = Upload::begin(&sandbox.tree, &target("/f")).unwrap();
+    let mut upload = Upload::begin(&sandbox.tree, &target("/f"), &Arc::default()).unwrap();
     upload.append(&[Bytes::from_static(b"new")]).unwrap();
-    assert_eq!(sandbox.names().len(), 2);
+    // It has no name: not even the end of this process would leave anything.
+    assert_eq!(sandbox.names(), ["f"]);
     drop(upload);
     assert_eq!(sandbox.names(), ["f"]);
     assert_eq!(fs::read(sandbox.root.join("f")).unwrap(), b"old");
@@ -207,9 +218,9 @@ fn what_proc_shows_is_not_read_with_the_rights_of_the_agent() {
     let root = rustix::fs::open("/", OFlags::PATH, Mode::empty()).unwrap();
     let tree = Tree::new(Arc::<OwnedFd>::new(root), IdRange { first: 0, count: 65_536 });
     for file in ["/proc/version", "/proc/self/environ", "/proc/1/cmdline"] {
-        assert!(Reading::open(&tree, path(file), 0, None).is_err(), "{file}");
+        assert!(Reading::open(&tree, path(file), &Part::default()).is_err(), "{file}");
     }
-    let error = Reading::open(&tree, path("/proc/version"), 0, None).unwrap_err();
+    let error = Reading::open(&tree, path("/proc/version"), &Part::default()).unwrap_err();
     assert_eq!(error.code, ErrorCode::NotARegularFile);
 }
 
@@ -257,7 +268,7 @@ fn a_listing_is_sorted_and_follows_nothing() {
     fs::write(sandbox.root.join("b"), "12345").unwrap();
     fs::create_dir(sandbox.root.join("a")).unwrap();
     symlink("/nowhere", sandbox.root.join("c")).unwrap();
-    let entries = list(&sandbox.tree, &path("/")).unwrap();
+    let entries = list(&sandbox.tree, &path("/"), false).unwrap();
     let seen: Vec<_> = entries.iter().map(|entry| (&entry.name[..], entry.kind())).collect();
     assert_eq!(
         seen,
@@ -272,7 +283,7 @@ fn a_listing_is_sorted_and_follows_nothing() {
     let link = stat(&sandbox.tree, &path("/c"), false).unwrap();
     assert_eq!((link.kind(), &link.target[..]), (v1::FileKind::Symlink, &b"/nowhere"[..]));
     assert_eq!(code(stat(&sandbox.tree, &path("/c"), true)), ErrorCode::FileNotFound);
-    assert_eq!(code(list(&sandbox.tree, &path("/b"))), ErrorCode::NotADirectory);
+    assert_eq!(code(list(&sandbox.tree, &path("/b"), false)), ErrorCode::NotADirectory);
 }
 
 #[test]
@@ -303,4 +314,125 @@ fn a_tree_of_any_depth_is_removed_with_few_descriptors() {
     }
     remove(&sandbox.tree, &path("/deep"), true).unwrap();
     assert_eq!(sandbox.names(), ["wide"]);
+}
+
+#[test]
+fn a_tail_is_counted_from_the_end_and_said_where_it_begins() {
+    let sandbox = sandbox();
+    fs::write(sandbox.root.join("f"), "0123456789").unwrap();
+    for (tail, length, offset, expected) in [
+        (3, None, 7, &b"789"[..]),
+        (3, Some(2), 7, b"78"),
+        (10, None, 0, b"0123456789"),
+        (11, None, 0, b"0123456789"),
+        (0, None, 10, b""),
+        (u64::MAX, Some(1), 0, b"0"),
+    ] {
+        let part = Part { tail: Some(tail), length, ..Part::default() };
+        let (bytes, first) = sandbox.read_part("/f", &part).unwrap();
+        assert_eq!(bytes, expected, "{tail}");
+        assert_eq!((first.offset, first.size), (Some(offset), Some(10)), "{tail}");
+    }
+}
+
+#[test]
+fn f5_a_file_is_read_on_only_while_it_is_the_same() {
+    let sandbox = sandbox();
+    let file = sandbox.root.join("f");
+    let version = || sandbox.read_part("/f", &Part::default()).unwrap().1.version;
+    let changes: [&dyn Fn(); 4] = [
+        &|| fs::write(&file, "changed").unwrap(),
+        &|| fs::write(&file, "longer content").unwrap(),
+        &|| {
+            fs::write(sandbox.root.join("g"), "longer content").unwrap();
+            fs::rename(sandbox.root.join("g"), &file).unwrap();
+        },
+        &|| {
+            // Back to what it was, with the time of the last write set back, too.
+            let modified = fs::metadata(&file).unwrap().modified().unwrap();
+            fs::write(&file, "changed content").unwrap();
+            fs::write(&file, "longer content").unwrap();
+            fs::File::options().write(true).open(&file).unwrap().set_modified(modified).unwrap();
+        },
+    ];
+    fs::write(&file, "content").unwrap();
+    for (number, change) in changes.iter().enumerate() {
+        let before = version();
+        let part = Part { offset: 2, version: before, ..Part::default() };
+        assert!(!sandbox.read_part("/f", &part).unwrap().0.is_empty(), "{number}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        change();
+        let refused = sandbox.read_part("/f", &part);
+        assert_eq!(refused.unwrap_err().code, ErrorCode::FileChanged, "{number}");
+    }
+}
+
+#[test]
+fn f1_a_file_is_held_back_until_it_is_in_its_place() {
+    let sandbox = sandbox();
+    fs::write(sandbox.root.join("f"), "old").unwrap();
+    let folder = sandbox.tree.folder(b"/").unwrap();
+    let file = NewFile::create(&sandbox.tree, Owner::ROOT, Arc::new(folder)).unwrap();
+    rustix::io::write(&file, b"new").unwrap();
+    assert!(!file.was_reachable());
+    file.place(&sandbox.tree, b"f", &Mutex::default()).unwrap();
+    assert_eq!(fs::read(sandbox.root.join("f")).unwrap(), b"new");
+    assert_eq!(sandbox.names(), ["f"]);
+}
+
+#[test]
+fn f1_where_files_must_have_names_what_was_changed_in_them_is_found_out() {
+    let sandbox = sandbox();
+    let folder = || Arc::new(sandbox.tree.folder(b"/").unwrap());
+    let file = NewFile::create_named(&sandbox.tree, Owner::ROOT, folder()).unwrap();
+    assert!(file.was_reachable());
+    let name = sandbox.names().remove(0);
+    let open = fs::File::options().append(true).open(sandbox.root.join(&name)).unwrap();
+    assert_eq!(file.hold(), Err(rustix::io::Errno::BUSY));
+    drop(open);
+    file.hold().unwrap();
+    // Taken away: another file now has its name.
+    fs::write(sandbox.root.join("other"), "other").unwrap();
+    fs::rename(sandbox.root.join("other"), sandbox.root.join(&name)).unwrap();
+    let placed = file.place(&sandbox.tree, b"f", &Mutex::default());
+    assert_eq!(placed, Err(rustix::io::Errno::STALE));
+    let file = NewFile::create_named(&sandbox.tree, Owner::ROOT, folder()).unwrap();
+    drop(file);
+    assert_eq!(sandbox.names(), ["f"]);
+}
+
+#[test]
+fn things_are_moved_over_others_only_when_told() {
+    let sandbox = sandbox();
+    fs::write(sandbox.root.join("a"), "a").unwrap();
+    fs::write(sandbox.root.join("b"), "b").unwrap();
+    fs::create_dir_all(sandbox.root.join("d/e")).unwrap();
+    let move_ = |source: &str, target: &str, replace| {
+        move_(&sandbox.tree, &path(source), &path(target), replace)
+    };
+    assert_eq!(code(move_("/a", "/b", false)), ErrorCode::FileExists);
+    assert_eq!(fs::read(sandbox.root.join("b")).unwrap(), b"b");
+    move_("/a", "/b", true).unwrap();
+    assert_eq!(fs::read(sandbox.root.join("b")).unwrap(), b"a");
+    assert_eq!(code(move_("/a", "/c", false)), ErrorCode::FileNotFound);
+    assert_eq!(code(move_("/b", "/nowhere/b", false)), ErrorCode::FileNotFound);
+    assert_eq!(code(move_("/d", "/d/e/f", false)), ErrorCode::InvalidArgument);
+    assert_eq!(code(move_("/b", "/d", true)), ErrorCode::IsADirectory);
+    assert_eq!(code(move_("/", "/d/f", false)), ErrorCode::FileFailed);
+    move_("/d/", "/moved/", false).unwrap();
+    symlink("../secret", sandbox.root.join("link")).unwrap();
+    move_("/link", "/moved/link", false).unwrap();
+    assert!(fs::symlink_metadata(sandbox.root.join("moved/link")).unwrap().is_symlink());
+    assert_eq!(sandbox.names(), ["b", "moved"]);
+}
+
+#[test]
+fn a_recursive_listing_has_paths_and_stays_inside() {
+    let sandbox = sandbox();
+    fs::create_dir_all(sandbox.root.join("d/e")).unwrap();
+    fs::write(sandbox.root.join("d/e/f"), "").unwrap();
+    symlink("..", sandbox.root.join("d/up")).unwrap();
+    let entries = list(&sandbox.tree, &path("/"), true).unwrap();
+    let names: Vec<_> = entries.iter().map(|entry| &entry.name[..]).collect();
+    assert_eq!(names, [&b"d"[..], b"d/e", b"d/e/f", b"d/up"]);
 }

@@ -7,6 +7,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{
     FileType, Mode, OFlags, PROC_SUPER_MAGIC, ResolveFlags, Stat, fstat, fstatfs, openat2, renameat,
@@ -23,6 +24,10 @@ use crate::call::Answer;
 /// Times that a resolution is begun again when the tree changed under it. A program that renames
 /// without end can make calls on its own files fail, but not keep a thread.
 const MAX_ATTEMPTS: u32 = 64;
+
+/// How long a file that is held back is waited for, and how long between two tries.
+const LEASE_PATIENCE: Duration = Duration::from_millis(500);
+const LEASE_PAUSE: Duration = Duration::from_millis(1);
 
 /// What ids are shown that are none of the sandbox's.
 const OVERFLOW_ID: u32 = 65_534;
@@ -81,7 +86,7 @@ impl Tree {
             Errno::NXIO | Errno::NODEV => not_regular(path),
             errno => failure(path, errno),
         };
-        let file = self.open(path.bytes(), flags).map_err(failed)?;
+        let file = self.open_unleased(path.bytes(), flags).map_err(failed)?;
         let found = fstat(&file).map_err(failed)?;
         match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => {}
@@ -90,6 +95,18 @@ impl Tree {
         }
         check_real(path, &file)?;
         Ok((file, found))
+    }
+
+    /// Opens a file that a write may be holding back just now, for some microseconds. A program may
+    /// hold one back for long: it is not waited for longer than [`LEASE_PATIENCE`].
+    fn open_unleased(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let until = Instant::now() + LEASE_PATIENCE;
+        loop {
+            match self.open(path, flags) {
+                Err(Errno::AGAIN) if Instant::now() < until => std::thread::sleep(LEASE_PAUSE),
+                result => return result,
+            }
+        }
     }
 
     /// Runs `body` so that the files it makes belong to `owner`.
@@ -116,6 +133,12 @@ impl Tree {
         (new_folder, new_name): (&OwnedFd, &[u8]),
     ) -> Result<(), Errno> {
         self.as_owner(Owner::ROOT, || renameat(old_folder, old_name, new_folder, new_name))
+    }
+
+    /// Whether files can belong to these ids. An ordinary user's are always its own.
+    pub(super) fn has_ids(&self, owner: Owner) -> bool {
+        let is_user = !geteuid().is_root();
+        is_user || (owner.uid < self.users.count && owner.gid < self.groups.count)
     }
 
     /// The owner of a file, as seen in the sandbox.
@@ -155,7 +178,8 @@ pub(super) fn check_removable(folder: impl AsFd, name: &[u8]) -> Result<(), Errn
     }
 }
 
-fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+/// Tries again when the tree changed meanwhile, a bounded number of times.
+pub(super) fn retry<T>(mut attempt: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 1..MAX_ATTEMPTS {
         match attempt() {
             Err(Errno::AGAIN | Errno::INTR) => {}

@@ -1,22 +1,21 @@
-//! Writing a whole file: to a temporary name first, which then replaces the target in one step.
+//! Writing a whole file, which then takes the target's place in one step ([`super::new_file`]).
 //!
 //! So whoever reads the target sees the old file or the new one, and a write that fails leaves the
 //! old one. A symlink at the end of the path is followed, as every program that writes would: the
 //! file it leads to is replaced, and the link stays. Hard links are not: the other names keep the
 //! old file.
 
-use std::hash::{BuildHasher as _, RandomState};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, fchmod, openat, readlinkat, statat, unlinkat,
-};
-use rustix::io::{Errno, write};
-use sandboxd_proto::v1;
+use rustix::fs::{AtFlags, FileType, Mode, Stat, fchmod, readlinkat, statat};
+use rustix::io::{Errno, pread, write};
+use sandboxd_proto::{CallError, ErrorCode, v1};
 use sha2::{Digest as _, Sha256};
 
 use super::make_dir::make_folders;
+use super::new_file::NewFile;
 use super::path::SandboxPath;
 use super::tree::{Owner, Tree, check_real, failure, not_regular};
 use crate::call::Answer;
@@ -24,11 +23,11 @@ use crate::call::Answer;
 /// Symlinks that may follow each other at the end of a path; the kernel's own limit.
 const MAX_LINKS: u32 = 40;
 
-/// Names that are tried for the temporary file. They are random: a second try is rare already.
-const MAX_NAMES: u32 = 16;
-
 /// Permission bits of a new file.
 const DEFAULT_MODE: u32 = 0o644;
+
+/// Bytes that are read at once where a file must be hashed again.
+const HASH_CHUNK: usize = 256 * 1024;
 
 /// What is to be written.
 #[derive(Debug, Clone)]
@@ -41,23 +40,23 @@ pub(super) struct Target {
     pub(super) parents: bool,
 }
 
-/// A file that is being written. Dropping it removes what was written.
+/// A file that is being written. Dropping it leaves nothing of it.
 #[derive(Debug)]
 pub(super) struct Upload {
     tree: Tree,
     path: SandboxPath,
-    folder: OwnedFd,
     name: Vec<u8>,
-    temporary: Option<Vec<u8>>,
-    file: OwnedFd,
+    file: NewFile,
     mode: u32,
     size: u64,
     hash: Sha256,
+    /// Of the sandbox: whose turn it is to replace a file.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Upload {
-    /// Makes the temporary file beside the target.
-    pub(super) fn begin(tree: &Tree, target: &Target) -> Answer<Self> {
+    /// Makes the new file.
+    pub(super) fn begin(tree: &Tree, target: &Target, turn: &Arc<Mutex<()>>) -> Answer<Self> {
         if target.parents
             && let Some((folder, _)) = target.path.split()
         {
@@ -68,24 +67,20 @@ impl Upload {
         // Set-id bits are for whoever asks for them: a write takes them off, as it always does.
         let inherited = replaced.map(|replaced| replaced.st_mode & 0o777);
         let mode = target.mode.or(inherited).unwrap_or(DEFAULT_MODE) & 0o7777;
-        let (temporary, file) =
-            create(tree, target.owner, &folder).map_err(|errno| failure(&path, errno))?;
-        let temporary = Some(temporary);
-        let (tree, size, hash) = (tree.clone(), 0, Sha256::new());
-        Ok(Self { tree, path, folder, name, temporary, file, mode, size, hash })
+        let file = NewFile::create(tree, target.owner, Arc::new(folder))
+            .map_err(|errno| failure(&path, errno))?;
+        let (tree, turn) = (tree.clone(), Arc::clone(turn));
+        Ok(Self { tree, path, name, file, mode, size: 0, hash: Sha256::new(), turn })
     }
 
-    /// Appends to the temporary file.
+    pub(super) const fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Appends to the file.
     pub(super) fn append(&mut self, chunks: &[Bytes]) -> Answer<()> {
         for chunk in chunks {
-            let mut rest = &chunk[..];
-            while !rest.is_empty() {
-                match write(&self.file, rest) {
-                    Ok(count) => rest = &rest[count..],
-                    Err(Errno::INTR) => {}
-                    Err(errno) => return Err(failure(&self.path, errno)),
-                }
-            }
+            write_all(&self.file, chunk).map_err(|errno| failure(&self.path, errno))?;
             self.hash.update(chunk);
             self.size += chunk.len() as u64;
         }
@@ -93,26 +88,56 @@ impl Upload {
     }
 
     /// Puts the file in its place.
-    pub(super) fn finish(mut self) -> Answer<v1::FilesWriteResponse> {
-        fchmod(&self.file, Mode::from_raw_mode(self.mode))
-            .map_err(|errno| failure(&self.path, errno))?;
-        if let Some(temporary) = &self.temporary {
-            self.tree
-                .rename((&self.folder, temporary), (&self.folder, &self.name))
-                .map_err(|errno| failure(&self.path, errno))?;
+    pub(super) fn finish(self) -> Answer<v1::FilesWriteResponse> {
+        let Self { tree, path, name, file, mode, size, hash, turn } = self;
+        let failed = |errno| failure(&path, errno);
+        let sha256 = Bytes::copy_from_slice(&hash.finalize());
+        if file.was_reachable() {
+            file.hold().map_err(failed)?;
+            if content_hash(&file).map_err(failed)? != sha256 {
+                return Err(interfered(&path));
+            }
         }
-        self.temporary = None;
-        let sha256 = Bytes::copy_from_slice(&self.hash.finalize_reset());
-        Ok(v1::FilesWriteResponse { size: self.size, sha256 })
+        fchmod(&file, Mode::from_raw_mode(mode)).map_err(failed)?;
+        file.place(&tree, &name, &turn).map_err(|errno| match errno {
+            Errno::STALE => interfered(&path),
+            errno => failure(&path, errno),
+        })?;
+        Ok(v1::FilesWriteResponse { size, sha256 })
     }
 }
 
-impl Drop for Upload {
-    fn drop(&mut self) {
-        if let Some(temporary) = self.temporary.take() {
-            let _ = unlinkat(&self.folder, &*temporary, AtFlags::empty());
+/// Writes all of `data` at the file's position.
+pub(super) fn write_all(file: &NewFile, mut data: &[u8]) -> Result<(), Errno> {
+    while !data.is_empty() {
+        match write(file, data) {
+            Ok(count) => data = &data[count..],
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
         }
     }
+    Ok(())
+}
+
+fn content_hash(file: &NewFile) -> Result<Bytes, Errno> {
+    let (mut hash, mut buffer, mut offset) = (Sha256::new(), vec![0; HASH_CHUNK], 0);
+    loop {
+        match pread(file.as_fd(), &mut buffer[..], offset) {
+            Ok(0) => return Ok(Bytes::copy_from_slice(&hash.finalize())),
+            Ok(count) => {
+                hash.update(&buffer[..count]);
+                offset += count as u64;
+            }
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// The error of a write during which a program took or changed the file.
+fn interfered(path: &SandboxPath) -> CallError {
+    let message = format!("{path} was replaced or changed by a program while it was written");
+    CallError::new(ErrorCode::FileFailed, message).with_reason("interfered").maybe_run(true)
 }
 
 /// Where a path ends.
@@ -150,30 +175,4 @@ fn find(tree: &Tree, path: &SandboxPath) -> Answer<Place> {
         return Ok(Place { path, folder, name, replaced });
     }
     Err(failure(&path, Errno::LOOP))
-}
-
-/// Makes a file under a name that nothing has.
-fn create(tree: &Tree, owner: Owner, folder: &OwnedFd) -> Result<(Vec<u8>, OwnedFd), Errno> {
-    let flags = OFlags::WRONLY
-        | OFlags::CREATE
-        | OFlags::EXCL
-        | OFlags::NOFOLLOW
-        | OFlags::NOCTTY
-        | OFlags::CLOEXEC;
-    let attempt = || {
-        // Seeded anew each time, by the standard library for its tables.
-        let random = RandomState::new().hash_one(0);
-        let name = format!(".sandboxd-{random:016x}").into_bytes();
-        // Nobody but the owner reads it before it is whole.
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = tree.as_owner(owner, || openat(folder, &*name, flags, mode))?;
-        Ok((name, file))
-    };
-    for _ in 1..MAX_NAMES {
-        match attempt() {
-            Err(Errno::EXIST | Errno::INTR) => {}
-            result => return result,
-        }
-    }
-    attempt()
 }

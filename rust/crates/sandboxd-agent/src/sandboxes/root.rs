@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use sandboxd_linux::protocol::IdRange;
 
+use crate::files::Uploads;
+
 /// The root of a ready sandbox. The sandbox may end at any time; the descriptor then still resolves,
 /// to a tree that nobody else sees.
 #[derive(Debug, Clone)]
@@ -15,4 +17,5 @@ pub(crate) struct SandboxRoot {
     pub(crate) ids: IdRange,
     /// Absolute, as seen inside; where relative paths begin.
     pub(crate) cwd: Vec<u8>,
+    pub(crate) uploads: Uploads,
 }

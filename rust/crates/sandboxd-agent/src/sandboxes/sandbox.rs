@@ -14,6 +14,7 @@ use super::spec::Spec;
 use crate::call::Answer;
 use crate::counters::Counters;
 use crate::exec::Execs;
+use crate::files::Uploads;
 use crate::lock::lock;
 
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub(crate) struct Sandbox {
     /// For the keeper: the end was ordered.
     pub(super) ending: Notify,
     execs: Execs,
+    uploads: Uploads,
 }
 
 #[derive(Debug)]
@@ -59,11 +61,25 @@ impl Sandbox {
             changed: Notify::new(),
             ending: Notify::new(),
             execs: Execs::new(claimed),
+            uploads: Uploads::default(),
         })
     }
 
     pub(crate) fn execs(&self) -> &Execs {
         &self.execs
+    }
+
+    pub(crate) fn uploads(&self) -> &Uploads {
+        &self.uploads
+    }
+
+    /// Waits until the sandbox ends, and says why.
+    pub(crate) async fn ended(&self) -> CallError {
+        let found = |life: &Life| match life {
+            Life::Ended(error) | Life::Gone(error) => Some(error.clone()),
+            Life::Starting | Life::Ready(_) => None,
+        };
+        self.wait(found).await
     }
 
     /// Waits until the sandbox is ready. Those who wait go on in the order in which they came.
@@ -116,6 +132,7 @@ impl Sandbox {
         *life = Life::Ended(error.clone());
         drop(life);
         self.execs.close(&error);
+        self.uploads.close();
         self.changed.notify_waiters();
         self.ending.notify_one();
         true

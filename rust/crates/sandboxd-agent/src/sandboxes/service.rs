@@ -123,7 +123,8 @@ impl Agent {
         } else {
             sandbox.spec.cwd.clone()
         };
-        Ok(SandboxRoot { root: Arc::clone(&enclosure.root), ids: enclosure.ids, cwd })
+        let root = Arc::clone(&enclosure.root);
+        Ok(SandboxRoot { root, ids: enclosure.ids, cwd, uploads: sandbox.uploads().clone() })
     }
 
     /// The sandbox with this id, whether it is ready or not.

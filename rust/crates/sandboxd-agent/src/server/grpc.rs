@@ -100,7 +100,7 @@ fn status(error: &CallError) -> Status {
 
 const fn code(code: ErrorCode) -> Code {
     match code {
-        ErrorCode::InvalidArgument => Code::InvalidArgument,
+        ErrorCode::InvalidArgument | ErrorCode::ArchiveRefused => Code::InvalidArgument,
         ErrorCode::UnknownTemplate
         | ErrorCode::SandboxNotFound
         | ErrorCode::ExecNotFound
@@ -113,6 +113,7 @@ const fn code(code: ErrorCode) -> Code {
         | ErrorCode::IsADirectory
         | ErrorCode::DirectoryNotEmpty
         | ErrorCode::NotARegularFile
+        | ErrorCode::FileChanged
         | ErrorCode::VersionMismatch
         | ErrorCode::StateUnusable
         | ErrorCode::UsedAfterFork => Code::FailedPrecondition,
@@ -215,7 +216,11 @@ impl Files for Service {
             let message = "the first message of an upload must name its target";
             return reply(Err(CallError::new(ErrorCode::InvalidArgument, message)));
         };
-        reply(self.0.files_write(target, chunks(messages)).await)
+        let chunks = chunks(messages, |message| match message.part {
+            Some(v1::files_write_request::Part::Data(data)) => Some(data),
+            _ => None,
+        });
+        reply(self.0.files_write(target, chunks).await)
     }
 
     async fn stat(&self, request: Request<v1::FilesStatRequest>) -> Reply<v1::FilesStatResponse> {
@@ -239,14 +244,55 @@ impl Files for Service {
     ) -> Reply<v1::FilesMakeDirResponse> {
         reply(self.0.files_make_dir(request.into_inner()).await)
     }
+
+    async fn r#move(&self, request: Request<v1::FilesMoveRequest>) -> Reply<v1::FilesMoveResponse> {
+        reply(self.0.files_move(request.into_inner()).await)
+    }
+
+    async fn abandon(
+        &self,
+        request: Request<v1::FilesAbandonRequest>,
+    ) -> Reply<v1::FilesAbandonResponse> {
+        reply(self.0.files_abandon(request.into_inner()).await)
+    }
+
+    type ArchiveStream = ReplyStream<v1::FilesArchiveResponse>;
+
+    async fn archive(
+        &self,
+        request: Request<v1::FilesArchiveRequest>,
+    ) -> Reply<Self::ArchiveStream> {
+        stream(self.0.files_archive(request.into_inner()).await)
+    }
+
+    async fn extract(
+        &self,
+        request: Request<Streaming<v1::FilesExtractRequest>>,
+    ) -> Reply<v1::FilesExtractResponse> {
+        let mut messages = request.into_inner();
+        let first = messages.message().await?.and_then(|first| first.part);
+        let Some(v1::files_extract_request::Part::Target(target)) = first else {
+            let message = "the first message of an upload must name its target";
+            return reply(Err(CallError::new(ErrorCode::InvalidArgument, message)));
+        };
+        let chunks = chunks(messages, |message| match message.part {
+            Some(v1::files_extract_request::Part::Data(data)) => Some(data),
+            _ => None,
+        });
+        reply(self.0.files_extract(target, chunks).await)
+    }
+
+    type WatchStream = ReplyStream<v1::FilesWatchResponse>;
+
+    async fn watch(&self, request: Request<v1::FilesWatchRequest>) -> Reply<Self::WatchStream> {
+        stream(self.0.files_watch(request.into_inner()).await)
+    }
 }
 
-fn chunks(messages: Streaming<v1::FilesWriteRequest>) -> Chunks {
-    Box::pin(messages.map(|message| match message {
-        Ok(v1::FilesWriteRequest { part: Some(v1::files_write_request::Part::Data(data)) }) => {
-            Ok(data)
-        }
-        Ok(_) => {
+fn chunks<M: Send + 'static>(messages: Streaming<M>, data: fn(M) -> Option<Bytes>) -> Chunks {
+    Box::pin(messages.map(move |message| match message.map(data) {
+        Ok(Some(data)) => Ok(data),
+        Ok(None) => {
             let message = "messages of an upload after the first must carry data";
             Err(CallError::new(ErrorCode::InvalidArgument, message))
         }

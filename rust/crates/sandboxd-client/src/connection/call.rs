@@ -63,6 +63,7 @@ impl Call {
         while !upload.rest.is_empty() {
             let chunk = upload.rest.slice(..upload.rest.len().min(CHUNK));
             let length = chunk.len();
+            // An `Extract` has its data in the same field, so the bytes are the same.
             let part = Some(v1::files_write_request::Part::Data(chunk));
             let message = v1::FilesWriteRequest { part };
             let body = message.encoded_len() as u64;

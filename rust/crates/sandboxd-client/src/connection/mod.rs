@@ -119,7 +119,7 @@ impl Connection {
             *sent_until = self.outbox.end();
         }
         let mut call = Call::new(request.method(), self.outbox.end());
-        if let Request::FilesWrite(_, content) = request {
+        if let Some(content) = request.content() {
             call = call.with_upload(content.clone());
             call.pump(number, &mut self.outbox);
         }

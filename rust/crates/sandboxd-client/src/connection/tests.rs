@@ -44,7 +44,7 @@ fn welcome(version: &str) -> Vec<u8> {
 
 fn file_part(call: u32, data: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();
-    let message = v1::FilesReadResponse { data: data.to_vec().into() };
+    let message = v1::FilesReadResponse { data: data.to_vec().into(), ..Default::default() };
     frame::put_message(&mut wire, call, Kind::Event, &message);
     wire
 }

@@ -1054,11 +1054,26 @@ pub struct FilesReadRequest {
     /// Unset: to the end.
     #[prost(uint64, optional, tag = "4")]
     pub length: ::core::option::Option<u64>,
+    /// Begin so many bytes before the end instead of at `offset`, or at the start if there are fewer.
+    #[prost(uint64, optional, tag = "5")]
+    pub tail: ::core::option::Option<u64>,
+    /// Read only if the file still has this version; `file_changed` if not. Empty: whatever it is.
+    #[prost(bytes = "bytes", tag = "6")]
+    pub version: ::prost::bytes::Bytes,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FilesReadResponse {
     #[prost(bytes = "bytes", tag = "1")]
     pub data: ::prost::bytes::Bytes,
+    /// In the first message, which comes even if there is nothing to read: names the file and its
+    /// content, as far as the kernel's times tell one from another. Opaque.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub version: ::prost::bytes::Bytes,
+    /// In the first message: where its data begins, and how long the file was then.
+    #[prost(uint64, optional, tag = "3")]
+    pub offset: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "4")]
+    pub size: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FilesWriteRequest {
@@ -1090,11 +1105,22 @@ pub struct FilesWriteTarget {
     /// Make missing parent directories.
     #[prost(bool, tag = "5")]
     pub parents: bool,
+    /// Chosen by the caller, up to 64 bytes. Empty: all content comes in this call.
+    #[prost(string, tag = "6")]
+    pub upload_id: ::prost::alloc::string::String,
+    /// Where in the file the data of this call begins. At most the size that the agent has.
+    #[prost(uint64, tag = "7")]
+    pub offset: u64,
+    /// More follows in another call: the file is not put in its place yet.
+    #[prost(bool, tag = "8")]
+    pub partial: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FilesWriteResponse {
+    /// Bytes of the file so far.
     #[prost(uint64, tag = "1")]
     pub size: u64,
+    /// Of the whole file, as it was put in its place; empty for a `partial` one.
     #[prost(bytes = "bytes", tag = "2")]
     pub sha256: ::prost::bytes::Bytes,
 }
@@ -1141,6 +1167,9 @@ pub struct FilesListRequest {
     pub sandbox_id: ::prost::alloc::string::String,
     #[prost(bytes = "bytes", tag = "2")]
     pub path: ::prost::bytes::Bytes,
+    /// The entries of directories in it too, on the same file system; names are then paths below it.
+    #[prost(bool, tag = "3")]
+    pub recursive: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct FilesListResponse {
@@ -1174,6 +1203,117 @@ pub struct FilesMakeDirRequest {
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FilesMakeDirResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesMoveRequest {
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub source: ::prost::bytes::Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    pub target: ::prost::bytes::Bytes,
+    /// Take the place of a file, or of an empty directory. Unset: `file_exists`.
+    #[prost(bool, tag = "4")]
+    pub replace: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesMoveResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesAbandonRequest {
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub upload_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesAbandonResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesArchiveRequest {
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    #[prost(bytes = "bytes", tag = "2")]
+    pub path: ::prost::bytes::Bytes,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesArchiveResponse {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub data: ::prost::bytes::Bytes,
+    /// In the last message: what is in the archive, and what was left out of it because an archive
+    /// cannot keep it (sockets and devices) or because it was gone before its turn.
+    #[prost(uint64, optional, tag = "2")]
+    pub entries: ::core::option::Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub skipped: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesExtractRequest {
+    #[prost(oneof = "files_extract_request::Part", tags = "1, 2")]
+    pub part: ::core::option::Option<files_extract_request::Part>,
+}
+/// Nested message and enum types in `FilesExtractRequest`.
+pub mod files_extract_request {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Part {
+        #[prost(message, tag = "1")]
+        Target(super::FilesExtractTarget),
+        #[prost(bytes, tag = "2")]
+        Data(::prost::bytes::Bytes),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesExtractTarget {
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    /// A directory; made if missing, with its parents.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub path: ::prost::bytes::Bytes,
+    /// Owner of everything, as in `Command.user`. Empty: who the archive says.
+    #[prost(string, tag = "3")]
+    pub user: ::prost::alloc::string::String,
+    #[prost(string, tag = "4")]
+    pub upload_id: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "5")]
+    pub offset: u64,
+    #[prost(bool, tag = "6")]
+    pub partial: bool,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesExtractResponse {
+    /// Bytes of the archive so far.
+    #[prost(uint64, tag = "1")]
+    pub size: u64,
+    /// Members that were unpacked.
+    #[prost(uint64, tag = "2")]
+    pub entries: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FilesWatchRequest {
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    /// A directory, or a file.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub path: ::prost::bytes::Bytes,
+    /// Directories in it too, on the same file system, those made later included.
+    #[prost(bool, tag = "3")]
+    pub recursive: bool,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct FilesWatchResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub events: ::prost::alloc::vec::Vec<FileEvent>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct FileEvent {
+    #[prost(enumeration = "FileEventKind", tag = "1")]
+    pub kind: i32,
+    /// Below what is watched; empty for that itself.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub path: ::prost::bytes::Bytes,
+    #[prost(bool, tag = "3")]
+    pub is_directory: bool,
+    /// Not zero for a rename.
+    #[prost(uint32, tag = "4")]
+    pub cookie: u32,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum FileKind {
@@ -1205,6 +1345,62 @@ impl FileKind {
             "FILE_KIND_DIRECTORY" => Some(Self::Directory),
             "FILE_KIND_SYMLINK" => Some(Self::Symlink),
             "FILE_KIND_OTHER" => Some(Self::Other),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum FileEventKind {
+    Unspecified = 0,
+    Created = 1,
+    /// Content was written.
+    Modified = 2,
+    /// A program that had it open to write has closed it.
+    Closed = 3,
+    /// Mode, owner, times or number of names.
+    Attributes = 4,
+    Deleted = 5,
+    /// A rename: the old name and the new one have the same `cookie`, if both are watched.
+    MovedFrom = 6,
+    MovedTo = 7,
+    /// Changes came faster than they were taken, and some are not told: look for yourself.
+    Overflow = 8,
+    /// What is watched itself is gone or was moved: nothing more will come.
+    Gone = 9,
+}
+impl FileEventKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "FILE_EVENT_KIND_UNSPECIFIED",
+            Self::Created => "FILE_EVENT_KIND_CREATED",
+            Self::Modified => "FILE_EVENT_KIND_MODIFIED",
+            Self::Closed => "FILE_EVENT_KIND_CLOSED",
+            Self::Attributes => "FILE_EVENT_KIND_ATTRIBUTES",
+            Self::Deleted => "FILE_EVENT_KIND_DELETED",
+            Self::MovedFrom => "FILE_EVENT_KIND_MOVED_FROM",
+            Self::MovedTo => "FILE_EVENT_KIND_MOVED_TO",
+            Self::Overflow => "FILE_EVENT_KIND_OVERFLOW",
+            Self::Gone => "FILE_EVENT_KIND_GONE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "FILE_EVENT_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "FILE_EVENT_KIND_CREATED" => Some(Self::Created),
+            "FILE_EVENT_KIND_MODIFIED" => Some(Self::Modified),
+            "FILE_EVENT_KIND_CLOSED" => Some(Self::Closed),
+            "FILE_EVENT_KIND_ATTRIBUTES" => Some(Self::Attributes),
+            "FILE_EVENT_KIND_DELETED" => Some(Self::Deleted),
+            "FILE_EVENT_KIND_MOVED_FROM" => Some(Self::MovedFrom),
+            "FILE_EVENT_KIND_MOVED_TO" => Some(Self::MovedTo),
+            "FILE_EVENT_KIND_OVERFLOW" => Some(Self::Overflow),
+            "FILE_EVENT_KIND_GONE" => Some(Self::Gone),
             _ => None,
         }
     }
@@ -1437,6 +1633,134 @@ pub mod files_client {
                 .insert(GrpcMethod::new("sandboxd.agent.v1.Files", "MakeDir"));
             self.inner.unary(req, path, codec).await
         }
+        /// Gives a file, symlink or directory another path, in one step.
+        pub async fn r#move(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FilesMoveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilesMoveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Files/Move",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Files", "Move"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Ends an upload that is not complete; nothing remains of it.
+        pub async fn abandon(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FilesAbandonRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilesAbandonResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Files/Abandon",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Files", "Abandon"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Streams a directory, or anything else, as a tar archive in the pax format.
+        pub async fn archive(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FilesArchiveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FilesArchiveResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Files/Archive",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Files", "Archive"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+        /// Unpacks a tar archive (ustar, pax or GNU) into a directory. The first message says where, the
+        /// others carry the archive. A member that leads out of the directory ends the call.
+        pub async fn extract(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::FilesExtractRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<super::FilesExtractResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Files/Extract",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Files", "Extract"));
+            self.inner.client_streaming(req, path, codec).await
+        }
+        /// Streams changes. The first message is empty, and says that watching has begun.
+        pub async fn watch(
+            &mut self,
+            request: impl tonic::IntoRequest<super::FilesWatchRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::FilesWatchResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Files/Watch",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Files", "Watch"));
+            self.inner.server_streaming(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -1501,6 +1825,53 @@ pub mod files_server {
             tonic::Response<super::FilesMakeDirResponse>,
             tonic::Status,
         >;
+        /// Gives a file, symlink or directory another path, in one step.
+        async fn r#move(
+            &self,
+            request: tonic::Request<super::FilesMoveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilesMoveResponse>,
+            tonic::Status,
+        >;
+        /// Ends an upload that is not complete; nothing remains of it.
+        async fn abandon(
+            &self,
+            request: tonic::Request<super::FilesAbandonRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilesAbandonResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Archive method.
+        type ArchiveStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FilesArchiveResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams a directory, or anything else, as a tar archive in the pax format.
+        async fn archive(
+            &self,
+            request: tonic::Request<super::FilesArchiveRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ArchiveStream>, tonic::Status>;
+        /// Unpacks a tar archive (ustar, pax or GNU) into a directory. The first message says where, the
+        /// others carry the archive. A member that leads out of the directory ends the call.
+        async fn extract(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::FilesExtractRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<super::FilesExtractResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Watch method.
+        type WatchStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::FilesWatchResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Streams changes. The first message is empty, and says that watching has begun.
+        async fn watch(
+            &self,
+            request: tonic::Request<super::FilesWatchRequest>,
+        ) -> std::result::Result<tonic::Response<Self::WatchStream>, tonic::Status>;
     }
     #[derive(Debug)]
     pub struct FilesServer<T> {
@@ -1841,6 +2212,233 @@ pub mod files_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Files/Move" => {
+                    #[allow(non_camel_case_types)]
+                    struct MoveSvc<T: Files>(pub Arc<T>);
+                    impl<T: Files> tonic::server::UnaryService<super::FilesMoveRequest>
+                    for MoveSvc<T> {
+                        type Response = super::FilesMoveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FilesMoveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::r#move(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = MoveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Files/Abandon" => {
+                    #[allow(non_camel_case_types)]
+                    struct AbandonSvc<T: Files>(pub Arc<T>);
+                    impl<
+                        T: Files,
+                    > tonic::server::UnaryService<super::FilesAbandonRequest>
+                    for AbandonSvc<T> {
+                        type Response = super::FilesAbandonResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FilesAbandonRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::abandon(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AbandonSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Files/Archive" => {
+                    #[allow(non_camel_case_types)]
+                    struct ArchiveSvc<T: Files>(pub Arc<T>);
+                    impl<
+                        T: Files,
+                    > tonic::server::ServerStreamingService<super::FilesArchiveRequest>
+                    for ArchiveSvc<T> {
+                        type Response = super::FilesArchiveResponse;
+                        type ResponseStream = T::ArchiveStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FilesArchiveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::archive(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ArchiveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Files/Extract" => {
+                    #[allow(non_camel_case_types)]
+                    struct ExtractSvc<T: Files>(pub Arc<T>);
+                    impl<
+                        T: Files,
+                    > tonic::server::ClientStreamingService<super::FilesExtractRequest>
+                    for ExtractSvc<T> {
+                        type Response = super::FilesExtractResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::FilesExtractRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::extract(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ExtractSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.client_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Files/Watch" => {
+                    #[allow(non_camel_case_types)]
+                    struct WatchSvc<T: Files>(pub Arc<T>);
+                    impl<
+                        T: Files,
+                    > tonic::server::ServerStreamingService<super::FilesWatchRequest>
+                    for WatchSvc<T> {
+                        type Response = super::FilesWatchResponse;
+                        type ResponseStream = T::WatchStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::FilesWatchRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Files>::watch(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WatchSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

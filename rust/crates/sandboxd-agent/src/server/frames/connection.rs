@@ -29,7 +29,7 @@ use super::handler::{Call, EventFrames, Handler, OnCancel, Reply};
 use super::input::Input;
 use super::outbox::{Lane, Outbox};
 use super::window::{Feed, Incoming, SendWindow, incoming};
-use crate::call::Answer;
+use crate::call::{Answer, CANCELED};
 use crate::lock::lock;
 use crate::watch;
 
@@ -329,7 +329,7 @@ impl<H: Handler> Connection<H> {
             Some(Entry::ClientStream { feed }) => {
                 // The call cleans up after itself: it is told, not aborted.
                 if let Some(feed) = feed.take() {
-                    feed.fail("upload was canceled");
+                    feed.fail("upload was canceled", CANCELED);
                 }
                 calls.remove(call);
             }
@@ -344,7 +344,7 @@ impl<H: Handler> Connection<H> {
                 Entry::ServerStream { task, .. } => task.abort(),
                 Entry::ClientStream { feed } => {
                     if let Some(feed) = feed {
-                        feed.fail("connection was lost during the upload");
+                        feed.fail("connection was lost during the upload", "");
                     }
                 }
             }

@@ -50,6 +50,11 @@ impl Handler for Agent {
             Method::FilesList => unary!(agent.files_list, call, message),
             Method::FilesRemove => unary!(agent.files_remove, call, message),
             Method::FilesMakeDir => unary!(agent.files_make_dir, call, message),
+            Method::FilesMove => unary!(agent.files_move, call, message),
+            Method::FilesAbandon => unary!(agent.files_abandon, call, message),
+            Method::FilesArchive => stream!(agent.files_archive, call, message),
+            Method::FilesExtract => extract(agent, call, message),
+            Method::FilesWatch => stream!(agent.files_watch, call, message),
         }
     }
 }
@@ -82,6 +87,19 @@ fn write(agent: Agent, call: u32, message: Bytes) -> Answer<Call> {
     })))
 }
 
+/// `Extract`, as `Write`.
+fn extract(agent: Agent, call: u32, message: Bytes) -> Answer<Call> {
+    let request: v1::FilesExtractRequest = decode(message)?;
+    let Some(v1::files_extract_request::Part::Target(target)) = request.part else {
+        let message = "the first message of an upload must name its target";
+        return Err(CallError::new(ErrorCode::InvalidArgument, message));
+    };
+    Ok(Call::ClientStream(Box::new(move |events| {
+        Box::pin(async move { reply(call, &agent.files_extract(target, chunks(events)).await) })
+    })))
+}
+
+/// The data of either call: both have it in the same field.
 fn chunks(events: Incoming) -> Chunks {
     Box::pin(events.map(|event| {
         let request: v1::FilesWriteRequest = decode(event?)?;

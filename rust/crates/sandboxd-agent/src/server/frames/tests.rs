@@ -51,7 +51,11 @@ impl Handler for Double {
             }
             Method::FilesRead => Ok(Call::ServerStream(Box::pin(async move {
                 let data = Bytes::from_static(&[0; 32 * 1024]);
-                let event = framed(call, Kind::Event, &v1::FilesReadResponse { data });
+                let event = framed(
+                    call,
+                    Kind::Event,
+                    &v1::FilesReadResponse { data, ..Default::default() },
+                );
                 let items = std::iter::repeat_with(move || Ok(event.clone()));
                 Ok(Box::pin(tokio_stream::iter(items)) as EventFrames)
             }))),
@@ -236,7 +240,10 @@ fn a_stream_stops_at_its_window_and_goes_on_with_credit() {
         let event = framed(
             1,
             Kind::Event,
-            &v1::FilesReadResponse { data: Bytes::from_static(&[0; 32 * 1024]) },
+            &v1::FilesReadResponse {
+                data: Bytes::from_static(&[0; 32 * 1024]),
+                ..Default::default()
+            },
         )
         .len()
             - 9;
@@ -289,7 +296,10 @@ fn an_upload_larger_than_the_window_gets_credit_while_it_is_consumed() {
         let event = framed(
             3,
             Kind::Event,
-            &v1::FilesReadResponse { data: Bytes::from_static(&[1; 60 * 1024]) },
+            &v1::FilesReadResponse {
+                data: Bytes::from_static(&[1; 60 * 1024]),
+                ..Default::default()
+            },
         );
         let body = event.len() - 9;
         let (mut credit, mut sent) = (WINDOW as usize, 0);
@@ -326,7 +336,10 @@ fn an_upload_without_credit_closes_the_connection() {
         let event = framed(
             3,
             Kind::Event,
-            &v1::FilesReadResponse { data: Bytes::from(vec![1; WINDOW as usize + 1]) },
+            &v1::FilesReadResponse {
+                data: Bytes::from(vec![1; WINDOW as usize + 1]),
+                ..Default::default()
+            },
         );
         client.send(&event);
         assert_eq!(client.error().code, ErrorCode::InvalidArgument);

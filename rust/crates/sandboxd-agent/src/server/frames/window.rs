@@ -99,8 +99,9 @@ impl Feed {
     }
 
     /// Tells the call that the rest of the stream will not come.
-    pub(super) fn fail(&self, message: &str) {
-        let _ = self.items.send(Err(CallError::new(ErrorCode::ConnectionLost, message)));
+    pub(super) fn fail(&self, message: &str, reason: &str) {
+        let error = CallError::new(ErrorCode::ConnectionLost, message).with_reason(reason);
+        let _ = self.items.send(Err(error));
     }
 }
 
