@@ -30,6 +30,7 @@ __all__ = [
     "read_file_request",
     "release_request",
     "remove_file_request",
+    "resize_request",
     "run_request",
     "signal_request",
     "start_request",
@@ -110,8 +111,8 @@ class Connection:
     def wait(self, call: int) -> Any:
         """Block until the reply of a unary call."""
 
-    def wait_items(self, call: int) -> list[Any]:
-        """Block until something arrives of a stream; empty at its end."""
+    def wait_items(self, call: int, seconds: float | None = None) -> list[Any] | None:
+        """Block until something arrives of a stream; empty at its end. `None` after `seconds`."""
 
     def cancel(self, call: int) -> None:
         """Forget a call; an exec is ended by it, a stream stopped."""
@@ -422,6 +423,7 @@ def start_request(
     pty: tuple[int, int] | None,
     grader: bool,
     stdin: bool,
+    control: bool,
     output: str,
     output_window_bytes: int | None,
 ) -> Request[tuple[int, bool]]:
@@ -438,6 +440,7 @@ def write_stdin_request(
     offset: int,
     data: bytes,
     eof: bool,
+    control: bool,
 ) -> Request[int]:
     """Build `Exec.WriteStdin`; the reply is the number of bytes taken in all."""
 
@@ -448,6 +451,9 @@ def signal_request(
     cancel: bool,
 ) -> Request[bool]:
     """Build `Exec.Signal`; the reply is whether it was delivered."""
+
+def resize_request(sandbox_id: str, exec_id: str, rows: int, columns: int) -> Request[bool]:
+    """Build `Exec.Resize`; the reply is whether the exec still had its terminal."""
 
 def list_execs_request(sandbox_id: str) -> Request[list[ExecSummary]]:
     """Build `Exec.List`."""

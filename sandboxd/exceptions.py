@@ -12,6 +12,7 @@
   * ExecFailedError            the program could not be started
   * ExecNotFoundError          no exec has this id, or it ended too long ago
   * ExecConflictError          the id names another command
+  * PatternNotFoundError       a shell's output has no match, up to its end or the timeout
   * FileError                  a file call failed
     * SandboxFileNotFoundError
     * SandboxFileExistsError
@@ -59,6 +60,7 @@ __all__ = [
     "InvalidArgumentError",
     "LaunchFailedError",
     "NotARegularFileError",
+    "PatternNotFoundError",
     "PermissionDeniedError",
     "ResourceExhaustedError",
     "SandboxClosedError",
@@ -178,6 +180,29 @@ class ExecConflictError(SandboxError):
     """The `exec_id` names another command. Nothing ran."""
 
     code = "exec_conflict"
+
+
+class PatternNotFoundError(SandboxError):
+    """The output of a shell's command has no match for a pattern.
+
+    Attributes:
+        reason: `timeout`, or `ended` if the command ended first.
+        output: What was written since the last match.
+    """
+
+    code = "pattern_not_found"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        may_have_run: bool = False,
+        reason: str = "",
+        output: bytes = b"",
+    ) -> None:
+        """Create the error with what was seen instead."""
+        super().__init__(message, may_have_run=may_have_run, reason=reason)
+        self.output = output
 
 
 class FileError(SandboxError):
@@ -334,6 +359,7 @@ _LEAVES = (
     InvalidArgumentError,
     LaunchFailedError,
     NotARegularFileError,
+    PatternNotFoundError,
     PermissionDeniedError,
     ResourceExhaustedError,
     SandboxClosedError,

@@ -28,6 +28,7 @@ __all__ = [
     "OutputPolicy",
     "Pty",
     "SandboxInfo",
+    "ShellResult",
     "Startup",
     "TreeResult",
     "WriteResult",
@@ -173,6 +174,40 @@ class ExecResult:
         if text is None:
             text = self._text[stream] = data.decode("utf-8", "replace")
         return text
+
+
+@dataclass(frozen=True, slots=True)
+class ShellResult:
+    """How a command of a shell ended and what was written meanwhile."""
+
+    cause: Cause
+    """`exited`, or `timeout`; for a command that ended the shell, why the shell ended."""
+    exit_code: int | None
+    """Status of the command as the shell has it, 128 + n after signal n. `None` after `timeout`,
+    and if a signal killed the shell."""
+    signal: int | None
+    """Present exactly when a signal killed the shell itself."""
+    ended: bool
+    """Whether the shell itself has ended, by `exit`, `exec`, `set -e`, a signal or a limit. Its
+    directory, variables, functions and jobs are gone; the next command gets a new shell."""
+    output_bytes: bytes = field(repr=False)
+    """What was written to stdout and stderr, in order: all of it, or the first and last part."""
+    output_total_bytes: int
+    """Bytes written, kept or not."""
+    truncated: bool
+    """Whether bytes are missing in the middle."""
+    duration: float
+    """Seconds from the call to the answer."""
+
+    @property
+    def output(self) -> str:
+        """`output_bytes` as UTF-8 text; invalid bytes are replaced."""
+        return self.output_bytes.decode("utf-8", "replace")
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command exited with 0, and the shell goes on."""
+        return self.exit_code == 0 and self.cause is Cause.EXITED and not self.ended
 
 
 @dataclass(frozen=True, slots=True)

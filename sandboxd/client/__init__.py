@@ -7,6 +7,7 @@ from sandboxd.client._files import AsyncFiles
 from sandboxd.client._many import run_many, run_many_async
 from sandboxd.client._process import AsyncProcess
 from sandboxd.client._sandbox import AsyncSandbox
+from sandboxd.client._shell import AsyncShell
 from sandboxd.client._sync import (
     ArchiveStream,
     Files,
@@ -14,6 +15,7 @@ from sandboxd.client._sync import (
     FileWatch,
     Process,
     Sandbox,
+    Shell,
 )
 
 __all__ = [
@@ -24,11 +26,13 @@ __all__ = [
     "AsyncFiles",
     "AsyncProcess",
     "AsyncSandbox",
+    "AsyncShell",
     "FileStream",
     "FileWatch",
     "Files",
     "Process",
     "Sandbox",
+    "Shell",
     "__version__",
     "agent_info",
     "agents",

@@ -94,7 +94,11 @@ class BlockingStream(Generic[T]):
 
     async def receive(self) -> list[T]:
         """See `Stream`."""
-        return self._connection.wait_items(self._call)
+        return cast("list[T]", self._connection.wait_items(self._call))
+
+    async def receive_within(self, seconds: float) -> list[T] | None:
+        """See `Stream`."""
+        return self._connection.wait_items(self._call, seconds)
 
     def close(self) -> None:
         """See `Stream`."""

@@ -160,6 +160,19 @@ class LoopStream(Generic[T]):
         items = self._connection.receive(self._call, future)
         return await future if items is None else items
 
+    async def receive_within(self, seconds: float) -> list[T] | None:
+        """See `Stream`."""
+        future: asyncio.Future[list[T]] = asyncio.get_running_loop().create_future()
+        items = self._connection.receive(self._call, future)
+        if items is not None:
+            return items
+        try:
+            await asyncio.wait({future}, timeout=seconds)
+            return future.result() if future.done() else None
+        finally:
+            # What arrives later is for the next one who asks.
+            future.cancel()
+
     def close(self) -> None:
         """See `Stream`."""
         self._connection.cancel(self._call)

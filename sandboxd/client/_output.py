@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -48,10 +49,18 @@ class OutputReader:
 
     async def next(self) -> Output | None:
         """Wait for more output; `None` when there is no more, and `end` is known."""
+        return await self.next_until(None)
+
+    async def next_until(self, moment: float | None) -> Output | None:
+        """Wait for more output as `next`, until a moment of `time.monotonic`.
+
+        Raises:
+            TimeoutError: If there was nothing until then.
+        """
         while not self._queue:
             if self.end is not None:
                 return None
-            await self._fill()
+            await self._fill(moment)
         return self._queue.popleft()
 
     def close(self) -> None:
@@ -60,7 +69,7 @@ class OutputReader:
         if stream is not None:
             stream.close()
 
-    async def _fill(self) -> None:
+    async def _fill(self, moment: float | None) -> None:
         transport = self._binding.channel.transport
         try:
             connection = transport.connection()
@@ -74,7 +83,13 @@ class OutputReader:
                 )
                 self._stream = transport.stream(request)
                 self._connection = connection
-            items = await self._stream.receive()
+            if moment is None:
+                items = await self._stream.receive()
+            else:
+                within = await self._stream.receive_within(moment - time.monotonic())
+                if within is None:
+                    raise TimeoutError
+                items = within
         except NativeError as native:
             self._stream = None
             error = from_native(native)
@@ -127,6 +142,11 @@ class Kept:
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self._expected = start
+
+    @property
+    def position(self) -> int:
+        """Offset behind the last byte that was taken in."""
+        return self._expected
 
     def add(self, output: Output) -> None:
         """Take in the next piece."""

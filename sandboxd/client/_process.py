@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sandboxd._native import signal_request, write_stdin_request
+from sandboxd._native import resize_request, signal_request
 from sandboxd.client import _validate
 from sandboxd.client._output import Kept, OutputReader
 from sandboxd.client._results import exec_result
-from sandboxd.exceptions import InternalError, InvalidArgumentError
+from sandboxd.client._stdin import StdinWriter
+from sandboxd.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from sandboxd._native import ExecEnd
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
 _SIGTERM = 15
 """The same on every Linux; importing `signal` for it would cost more than this module."""
-
-_STDIN_CHUNK = 1024 * 1024
-"""Bytes of stdin in one call. Far below the longest frame that an agent takes (24 MiB)."""
 
 DEFAULT_MAX_OUTPUT_BYTES = 8 * 1024 * 1024
 """Bytes kept of each stream where the caller names no other number."""
@@ -44,7 +42,7 @@ class AsyncProcess:
         self._pid = pid
         self._stdin = stdin
         self._stdin_ended = False
-        self._stdin_offset = 0
+        self._input = StdinWriter(binding, exec_id)
         self._reader = OutputReader(binding, exec_id)
         self._end: ExecEnd | None = None
 
@@ -138,11 +136,13 @@ class AsyncProcess:
         self._check_stdin()
         if self._stdin_ended:
             raise InvalidArgumentError("stdin of the process was closed: nothing can follow")
-        for start in range(0, len(content), _STDIN_CHUNK):
-            await self._write(content[start : start + _STDIN_CHUNK], eof=False)
+        await self._input.write(content)
 
     async def close_stdin(self) -> None:
         """Say that there is no more stdin. A second time is no error.
+
+        At a terminal the end-of-file character (`^D`) is typed, which means that to programs that
+        read lines; after it nothing can be written.
 
         Raises:
             InvalidArgumentError: If the process was started without `stdin=True`.
@@ -152,7 +152,7 @@ class AsyncProcess:
         self._check_stdin()
         if not self._stdin_ended:
             self._stdin_ended = True
-            await self._write(b"", eof=True)
+            await self._input.close()
 
     async def send_signal(self, signal: int | str) -> bool:
         """Send a signal to every process of the exec, background children included.
@@ -188,6 +188,25 @@ class AsyncProcess:
         """
         return await self._signal(0, cancel=True)
 
+    async def resize(self, rows: int, columns: int) -> bool:
+        """Change the size of the terminal; programs in its foreground get SIGWINCH.
+
+        Args:
+            rows: Lines of text, 1 to 65,535.
+            columns: Characters of a line, 1 to 65,535.
+
+        Returns:
+            Whether it was changed; false when the exec had ended before.
+
+        Raises:
+            InvalidArgumentError: If the process was started without `pty`, or a number is wrong.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired.
+        """
+        size = _validate.terminal_size(rows, columns)
+        request = resize_request(self._binding.sandbox_id, self._exec_id, *size)
+        return await self._binding.call(request)
+
     async def _signal(self, number: int, *, cancel: bool) -> bool:
         request = signal_request(self._binding.sandbox_id, self._exec_id, number, cancel)
         return await self._binding.call(request)
@@ -197,17 +216,3 @@ class AsyncProcess:
             raise InvalidArgumentError(
                 "the process has no stdin: start it with `stdin=True` to write to it"
             )
-
-    async def _write(self, data: bytes, *, eof: bool) -> None:
-        target = self._stdin_offset + len(data)
-        while True:
-            request = write_stdin_request(
-                self._binding.sandbox_id, self._exec_id, self._stdin_offset, data, eof
-            )
-            taken = await self._binding.call(request)
-            if taken <= self._stdin_offset < target:
-                raise InternalError(f"stdin of exec {self._exec_id} was not taken")
-            data = data[taken - self._stdin_offset :]
-            self._stdin_offset = taken
-            if taken >= target:
-                return

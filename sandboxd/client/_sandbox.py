@@ -19,6 +19,7 @@ from sandboxd.client._binding import Binding
 from sandboxd.client._files import AsyncFiles
 from sandboxd.client._process import DEFAULT_MAX_OUTPUT_BYTES, AsyncProcess
 from sandboxd.client._results import exec_info, run_result, sandbox_info
+from sandboxd.client._shell import AsyncShell
 from sandboxd.exceptions import SandboxError, SandboxNotFoundError
 
 if TYPE_CHECKING:
@@ -353,6 +354,7 @@ class AsyncSandbox:
             _validate.pty(pty),
             _validate.flag("grader", grader),
             stdin,
+            False,  # noqa: FBT003  (positional, as every field)
             _validate.output_policy(output),
             _validate.output_window(output_window_bytes),
         )
@@ -364,4 +366,33 @@ class AsyncSandbox:
             # Cancelled or interrupted: a start cannot be taken back, and nobody knows the process.
             self._binding.post(signal_request(self.id, name, 0, True))  # noqa: FBT003  (positional, as every field)
             raise
-        return AsyncProcess(self._binding, name, pid, stdin=stdin)
+        has_stdin = stdin or bool(pty)
+        return AsyncProcess(self._binding, name, pid, stdin=has_stdin)
+
+    def shell(
+        self,
+        *,
+        cwd: str | bytes | os.PathLike[str] | None = None,
+        env: Mapping[str, str | bytes] | None = None,
+        user: str | None = None,
+        pty: Pty | bool | None = None,
+    ) -> AsyncShell:
+        """Return a shell that keeps its state between commands. It starts with the first of them.
+
+        Args:
+            cwd: Absolute directory in which it starts. `None`: the sandbox's.
+            env: Variables over the sandbox's, each at most 131,071 bytes with its name.
+            user: `name`, `uid` or `uid:gid`. `None`: the sandbox's.
+            pty: A terminal for its commands, to type at with `send`. True: of 24 rows and 80
+                columns. Otherwise their stdin is the null device.
+
+        Raises:
+            InvalidArgumentError: If an argument is wrong.
+        """
+        return AsyncShell(
+            self._binding,
+            cwd=_validate.directory("cwd", cwd),
+            env=_validate.environment(env),
+            user=_validate.user(user),
+            pty=_validate.pty(pty),
+        )

@@ -43,6 +43,9 @@ class Stream(Protocol[T]):
     async def receive(self) -> list[T]:
         """Wait for the next items; an empty list is the end."""
 
+    async def receive_within(self, seconds: float) -> list[T] | None:
+        """Wait for the next items as `receive`, but not for longer; `None` when that is over."""
+
     def close(self) -> None:
         """Stop the stream."""
 

@@ -26,6 +26,9 @@ COMMAND_LIMIT = 6 * 1024 * 1024
 SHELL_LIMIT = 16 * 1024 * 1024
 """Bytes of a shell line. Below the longest frame that an agent takes (24 MiB)."""
 
+SHELL_LINE_LIMIT = 1024 * 1024
+"""Bytes of a command for a shell that runs. Shells read them one at a time: about a second."""
+
 STDIN_LIMIT = 16 * 1024 * 1024
 """Bytes of stdin that travel with a run. Below the longest frame, with the command beside it."""
 
@@ -102,6 +105,11 @@ def pty(value: Pty | bool | None) -> tuple[int, int] | None:  # noqa: FBT001  (a
     )
 
 
+def terminal_size(rows: int, columns: int) -> tuple[int, int]:
+    """Check the size of a terminal."""
+    return (count("rows", rows, 1, _TERMINAL_LIMIT), count("columns", columns, 1, _TERMINAL_LIMIT))
+
+
 def flag(name: str, value: object) -> bool:
     """Check a yes or no."""
     if not isinstance(value, bool):
@@ -162,6 +170,32 @@ def command(value: Command) -> bytes | list[bytes]:
             "use stdin or a file in the sandbox"
         )
     return argv
+
+
+def shell_line(value: str | bytes) -> bytes:
+    """Check a command for a shell that runs."""
+    if not isinstance(value, (str, bytes)):
+        raise InvalidArgumentError(f"line must be text or bytes, not {_shown(value)}")
+    line = _encoded("line", value)
+    if len(line) > SHELL_LINE_LIMIT:
+        raise InvalidArgumentError(
+            f"line must be at most {SHELL_LINE_LIMIT} bytes, not {len(line)}: "
+            "write it to a file in the sandbox"
+        )
+    return line
+
+
+def pattern(value: str | bytes | re.Pattern[bytes]) -> re.Pattern[bytes]:
+    """Check what output is searched for; text and bytes stand for themselves."""
+    if isinstance(value, re.Pattern):
+        if not isinstance(value.pattern, bytes):
+            raise InvalidArgumentError(
+                f"pattern must be of bytes: re.compile(b'...'), not {_shown(value)}"
+            )
+        return value
+    if not isinstance(value, (str, bytes)) or not value:
+        raise InvalidArgumentError(f"pattern must be text, bytes or a pattern, not {_shown(value)}")
+    return re.compile(re.escape(content("pattern", value)))
 
 
 def commands(value: Iterable[Command]) -> Iterable[Command]:

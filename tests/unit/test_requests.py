@@ -18,12 +18,15 @@ REQUESTS = {
     "run": (YES, _native.run_request("s", "e", [b"true"], [], b"", "", NEVER, None, NO, None, 1)),
     "start": (
         YES,
-        _native.start_request("s", "e", [b"true"], [], b"", "", NEVER, None, NO, NO, "spill", None),
+        _native.start_request(
+            "s", "e", [b"true"], [], b"", "", NEVER, None, NO, NO, NO, "spill", None
+        ),
     ),
     "attach": (YES, _native.attach_request("s", "e", 0, 0, NO)),
-    "write stdin": (YES, _native.write_stdin_request("s", "e", 0, b"", NO)),
+    "write stdin": (YES, _native.write_stdin_request("s", "e", 0, b"", NO, NO)),
     "cancel": (YES, _native.signal_request("s", "e", 0, YES)),
     "signal": (NO, _native.signal_request("s", "e", 15, NO)),
+    "resize": (YES, _native.resize_request("s", "e", 24, 80)),
     "list execs": (YES, _native.list_execs_request("s")),
     "read file": (YES, _native.read_file_request("s", b"/f", 0, None, None, b"")),
     "stat file": (YES, _native.stat_file_request("s", b"/f", YES)),

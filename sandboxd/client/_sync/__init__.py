@@ -7,5 +7,6 @@ from sandboxd.client._sync._file_streams import ArchiveStream, FileStream, FileW
 from sandboxd.client._sync._files import Files
 from sandboxd.client._sync._process import Process
 from sandboxd.client._sync._sandbox import Sandbox
+from sandboxd.client._sync._shell import Shell
 
-__all__ = ["ArchiveStream", "FileStream", "FileWatch", "Files", "Process", "Sandbox"]
+__all__ = ["ArchiveStream", "FileStream", "FileWatch", "Files", "Process", "Sandbox", "Shell"]

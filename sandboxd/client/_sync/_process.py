@@ -97,6 +97,9 @@ class Process:
     def close_stdin(self) -> None:
         """Say that there is no more stdin. A second time is no error.
 
+        At a terminal the end-of-file character (`^D`) is typed, which means that to programs that
+        read lines; after it nothing can be written.
+
         Raises:
             InvalidArgumentError: If the process was started without `stdin=True`.
             SandboxLostError: If the infrastructure ended the sandbox.
@@ -137,3 +140,20 @@ class Process:
             ConnectionLostError: If the connection could not be repaired.
         """
         return drive(self._process.kill())
+
+    def resize(self, rows: int, columns: int) -> bool:
+        """Change the size of the terminal; programs in its foreground get SIGWINCH.
+
+        Args:
+            rows: Lines of text, 1 to 65,535.
+            columns: Characters of a line, 1 to 65,535.
+
+        Returns:
+            Whether it was changed; false when the exec had ended before.
+
+        Raises:
+            InvalidArgumentError: If the process was started without `pty`, or a number is wrong.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired.
+        """
+        return drive(self._process.resize(rows, columns))

@@ -9,6 +9,7 @@ from sandboxd.client._process import DEFAULT_MAX_OUTPUT_BYTES
 from sandboxd.client._sandbox import AsyncSandbox
 from sandboxd.client._sync._files import Files
 from sandboxd.client._sync._process import Process
+from sandboxd.client._sync._shell import Shell
 
 if TYPE_CHECKING:
     import os
@@ -321,3 +322,25 @@ class Sandbox:
                 )
             )
         )
+
+    def shell(
+        self,
+        *,
+        cwd: str | bytes | os.PathLike[str] | None = None,
+        env: Mapping[str, str | bytes] | None = None,
+        user: str | None = None,
+        pty: Pty | bool | None = None,
+    ) -> Shell:
+        """Return a shell that keeps its state between commands. It starts with the first of them.
+
+        Args:
+            cwd: Absolute directory in which it starts. `None`: the sandbox's.
+            env: Variables over the sandbox's, each at most 131,071 bytes with its name.
+            user: `name`, `uid` or `uid:gid`. `None`: the sandbox's.
+            pty: A terminal for its commands, to type at with `send`. True: of 24 rows and 80
+                columns. Otherwise their stdin is the null device.
+
+        Raises:
+            InvalidArgumentError: If an argument is wrong.
+        """
+        return Shell(self._sandbox.shell(cwd=cwd, env=env, user=user, pty=pty))

@@ -16,6 +16,7 @@ pub enum Request {
     ExecWriteStdin(v1::ExecWriteStdinRequest),
     ExecSignal(v1::ExecSignalRequest),
     ExecList(v1::ExecListRequest),
+    ExecResize(v1::ExecResizeRequest),
     FilesRead(v1::FilesReadRequest),
     /// The target, and the content, or the next part of it: it is sent in pieces, as the agent
     /// takes them.
@@ -47,6 +48,7 @@ impl Request {
             Self::ExecWriteStdin(_) => Method::ExecWriteStdin,
             Self::ExecSignal(_) => Method::ExecSignal,
             Self::ExecList(_) => Method::ExecList,
+            Self::ExecResize(_) => Method::ExecResize,
             Self::FilesRead(_) => Method::FilesRead,
             Self::FilesWrite(..) => Method::FilesWrite,
             Self::FilesStat(_) => Method::FilesStat,
@@ -75,6 +77,7 @@ impl Request {
             | Self::ExecAttach(_)
             | Self::ExecWriteStdin(_)
             | Self::ExecList(_)
+            | Self::ExecResize(_)
             | Self::FilesRead(_)
             | Self::FilesStat(_)
             | Self::FilesList(_)
@@ -112,6 +115,7 @@ impl Request {
             Self::ExecWriteStdin(message) => frame::put_request(out, call, method, message),
             Self::ExecSignal(message) => frame::put_request(out, call, method, message),
             Self::ExecList(message) => frame::put_request(out, call, method, message),
+            Self::ExecResize(message) => frame::put_request(out, call, method, message),
             Self::FilesRead(message) => frame::put_request(out, call, method, message),
             Self::FilesWrite(target, _) => {
                 let part = Some(v1::files_write_request::Part::Target(target.clone()));

@@ -158,6 +158,8 @@ pub struct ExecRequest {
     pub exec: u32,
     pub containment: Containment,
     pub null_stdin: bool,
+    /// Stdin is a terminal: it becomes the controlling one, of a session of its own.
+    pub terminal: bool,
     /// Ask for `FromInit::Started` before the exit.
     pub want_started: bool,
     pub uid: u32,
@@ -342,6 +344,7 @@ impl ToInit {
                 out.word(exec.exec);
                 out.byte(exec.containment as u8);
                 out.byte(exec.null_stdin.into());
+                out.byte(exec.terminal.into());
                 out.byte(exec.want_started.into());
                 out.word(exec.uid);
                 out.word(exec.gid);
@@ -383,6 +386,7 @@ pub struct ExecView<'a> {
     pub exec: u32,
     pub containment: Containment,
     pub null_stdin: bool,
+    pub terminal: bool,
     pub want_started: bool,
     pub uid: u32,
     pub gid: u32,
@@ -412,6 +416,7 @@ impl<'a> ToInitView<'a> {
                     _ => return Err(Malformed),
                 },
                 null_stdin: input.flag()?,
+                terminal: input.flag()?,
                 want_started: input.flag()?,
                 uid: input.word()?,
                 gid: input.word()?,

@@ -65,15 +65,16 @@ fn launches() -> impl Strategy<Value = Launch> {
 fn execs() -> impl Strategy<Value = ExecRequest> {
     let containment =
         select(&[Containment::CgroupDirectory, Containment::CgroupTasks, Containment::Subreaper]);
-    let flags = any::<(bool, bool, bool)>();
+    let flags = any::<(bool, bool, bool, bool)>();
     let numbers = any::<(u32, u32, u32, u32, u32)>();
     (containment, flags, numbers, vec(any::<u32>(), 0..16), vec(any::<u8>(), 0..512)).prop_map(
         |(containment, flags, (exec, uid, gid, argc, envc), groups, payload)| {
-            let (null_stdin, want_started, payload_in_memfd) = flags;
+            let (null_stdin, terminal, want_started, payload_in_memfd) = flags;
             ExecRequest {
                 exec,
                 containment,
                 null_stdin,
+                terminal,
                 want_started,
                 uid,
                 gid,
@@ -142,7 +143,7 @@ proptest! {
         let groups: Vec<u8> = request.groups.iter().flat_map(|id| id.to_le_bytes()).collect();
         prop_assert_eq!(view.exec, request.exec);
         prop_assert_eq!(view.containment, request.containment);
-        prop_assert_eq!(view.null_stdin, request.null_stdin);
+        prop_assert_eq!((view.null_stdin, view.terminal), (request.null_stdin, request.terminal));
         prop_assert_eq!(view.want_started, request.want_started);
         prop_assert_eq!((view.uid, view.gid), (request.uid, request.gid));
         prop_assert_eq!(view.groups, groups);

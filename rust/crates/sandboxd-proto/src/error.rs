@@ -32,6 +32,8 @@ pub enum ErrorCode {
     ExecNotFound,
     /// The id names another command.
     ExecConflict,
+    /// A shell's output has no match for a pattern. Of the SDK alone.
+    PatternNotFound,
     /// A bounded table or queue of the agent is full.
     ResourceExhausted,
     FileNotFound,

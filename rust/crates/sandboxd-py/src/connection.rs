@@ -130,11 +130,23 @@ impl Connection {
 
     /// Blocks until a call has something to take. The GIL is released meanwhile.
     fn block(&self, py: Python<'_>, call: u32) -> PyResult<()> {
+        self.block_until(py, call, None).map(drop)
+    }
+
+    /// [`Self::block`], until a moment. Returns whether there is something.
+    fn block_until(&self, py: Python<'_>, call: u32, until: Option<Instant>) -> PyResult<bool> {
         self.guard()?;
-        while !py.detach(|| self.link.wait(call, SIGNAL_SLICE)).map_err(PyOSError::new_err)? {
+        loop {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let slice = left.map_or(SIGNAL_SLICE, |left| left.min(SIGNAL_SLICE));
+            if py.detach(|| self.link.wait(call, slice)).map_err(PyOSError::new_err)? {
+                return Ok(true);
+            }
+            if left.is_some_and(|left| left.is_zero()) {
+                return Ok(false);
+            }
             py.check_signals()?;
         }
-        Ok(())
     }
 }
 
@@ -250,14 +262,24 @@ impl Connection {
         self.outcome(py, call, method).ok_or_else(gone).map_err(BridgeError::from)?
     }
 
-    /// Blocks until something arrives of a stream; empty at its end.
-    fn wait_items(&self, py: Python<'_>, call: u32) -> PyResult<Py<PyAny>> {
-        loop {
-            self.block(py, call)?;
+    /// Blocks until something arrives of a stream; empty at its end. `None` after so many seconds.
+    #[pyo3(signature = (call, seconds=None))]
+    fn wait_items(
+        &self,
+        py: Python<'_>,
+        call: u32,
+        seconds: Option<f64>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        // A time that is too long for a clock is none.
+        let until = seconds
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds.max(0.0)).ok())
+            .and_then(|time| Instant::now().checked_add(time));
+        while self.block_until(py, call, until)? {
             if let Some(batch) = self.batch(py, call)? {
-                return Ok(batch);
+                return Ok(Some(batch));
             }
         }
+        Ok(None)
     }
 
     /// Forgets a call; an exec is ended by it, a stream stopped.

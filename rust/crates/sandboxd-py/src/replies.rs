@@ -329,6 +329,7 @@ pub(crate) fn reply(py: Python<'_>, method: Method, body: Bytes) -> PyResult<Py<
             reply.offset.into_pyobject(py)?.into_any().unbind()
         }
         Method::ExecSignal => flag(py, decode::<v1::ExecSignalResponse>(body)?.delivered),
+        Method::ExecResize => flag(py, decode::<v1::ExecResizeResponse>(body)?.resized),
         Method::ExecList => {
             let reply: v1::ExecListResponse = decode(body)?;
             let execs: Result<Vec<_>, _> = reply.execs.into_iter().map(ExecSummary::new).collect();

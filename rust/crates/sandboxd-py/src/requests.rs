@@ -100,7 +100,7 @@ pub(crate) fn run_request(
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, times, pty, grader, stdin, output, output_window_bytes))]
+#[pyo3(signature = (sandbox_id, exec_id, command, env, cwd, user, times, pty, grader, stdin, control, output, output_window_bytes))]
 #[expect(clippy::too_many_arguments, reason = "one per field of the message")]
 pub(crate) fn start_request(
     sandbox_id: String,
@@ -113,6 +113,7 @@ pub(crate) fn start_request(
     pty: Terminal,
     grader: bool,
     stdin: bool,
+    control: bool,
     output: &str,
     output_window_bytes: Option<u64>,
 ) -> PyResult<Request> {
@@ -129,6 +130,7 @@ pub(crate) fn start_request(
         stdin,
         output: output.into(),
         output_window_bytes,
+        control,
     })))
 }
 
@@ -156,6 +158,7 @@ pub(crate) fn write_stdin_request(
     offset: u64,
     data: PyBackedBytes,
     eof: bool,
+    control: bool,
 ) -> Request {
     let data = Bytes::from_owner(data);
     Request(Call::ExecWriteStdin(v1::ExecWriteStdinRequest {
@@ -164,7 +167,19 @@ pub(crate) fn write_stdin_request(
         offset,
         data,
         eof,
+        control,
     }))
+}
+
+#[pyfunction]
+pub(crate) fn resize_request(
+    sandbox_id: String,
+    exec_id: String,
+    rows: u32,
+    columns: u32,
+) -> Request {
+    let size = Some(v1::Pty { rows, columns });
+    Request(Call::ExecResize(v1::ExecResizeRequest { sandbox_id, exec_id, size }))
 }
 
 #[pyfunction]

@@ -144,20 +144,22 @@ class ExecRunResponse(_message.Message):
     def __init__(self, end: _Optional[_Union[ExecEnd, _Mapping]] = ..., stdout: _Optional[bytes] = ..., stderr: _Optional[bytes] = ..., stdout_head_bytes: _Optional[int] = ..., stderr_head_bytes: _Optional[int] = ...) -> None: ...
 
 class ExecStartRequest(_message.Message):
-    __slots__ = ("sandbox_id", "exec_id", "command", "stdin", "output", "output_window_bytes")
+    __slots__ = ("sandbox_id", "exec_id", "command", "stdin", "output", "output_window_bytes", "control")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     EXEC_ID_FIELD_NUMBER: _ClassVar[int]
     COMMAND_FIELD_NUMBER: _ClassVar[int]
     STDIN_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     exec_id: str
     command: Command
     stdin: bool
     output: OutputPolicy
     output_window_bytes: int
-    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., stdin: _Optional[bool] = ..., output: _Optional[_Union[OutputPolicy, str]] = ..., output_window_bytes: _Optional[int] = ...) -> None: ...
+    control: bool
+    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., stdin: _Optional[bool] = ..., output: _Optional[_Union[OutputPolicy, str]] = ..., output_window_bytes: _Optional[int] = ..., control: _Optional[bool] = ...) -> None: ...
 
 class ExecStartResponse(_message.Message):
     __slots__ = ("pid", "started")
@@ -200,18 +202,20 @@ class ExecOutput(_message.Message):
     def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class ExecWriteStdinRequest(_message.Message):
-    __slots__ = ("sandbox_id", "exec_id", "offset", "data", "eof")
+    __slots__ = ("sandbox_id", "exec_id", "offset", "data", "eof", "control")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     EXEC_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     EOF_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     exec_id: str
     offset: int
     data: bytes
     eof: bool
-    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ...) -> None: ...
+    control: bool
+    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., control: _Optional[bool] = ...) -> None: ...
 
 class ExecWriteStdinResponse(_message.Message):
     __slots__ = ("offset",)
@@ -236,6 +240,22 @@ class ExecSignalResponse(_message.Message):
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     delivered: bool
     def __init__(self, delivered: _Optional[bool] = ...) -> None: ...
+
+class ExecResizeRequest(_message.Message):
+    __slots__ = ("sandbox_id", "exec_id", "size")
+    SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
+    EXEC_ID_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    sandbox_id: str
+    exec_id: str
+    size: Pty
+    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., size: _Optional[_Union[Pty, _Mapping]] = ...) -> None: ...
+
+class ExecResizeResponse(_message.Message):
+    __slots__ = ("resized",)
+    RESIZED_FIELD_NUMBER: _ClassVar[int]
+    resized: bool
+    def __init__(self, resized: _Optional[bool] = ...) -> None: ...
 
 class ExecListRequest(_message.Message):
     __slots__ = ("sandbox_id",)

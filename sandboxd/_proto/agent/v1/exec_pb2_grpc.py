@@ -59,6 +59,11 @@ class ExecStub:
                 request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecSignalRequest.SerializeToString,
                 response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecSignalResponse.FromString,
                 _registered_method=True)
+        self.Resize = channel.unary_unary(
+                '/sandboxd.agent.v1.Exec/Resize',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecResizeRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecResizeResponse.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/sandboxd.agent.v1.Exec/List',
                 request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecListRequest.SerializeToString,
@@ -104,6 +109,13 @@ class ExecServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Resize(self, request, context):
+        """Changes the size of an exec's terminal.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def List(self, request, context):
         """The execs of a sandbox.
         """
@@ -138,6 +150,11 @@ def add_ExecServicer_to_server(servicer, server):
                     servicer.Signal,
                     request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecSignalRequest.FromString,
                     response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecSignalResponse.SerializeToString,
+            ),
+            'Resize': grpc.unary_unary_rpc_method_handler(
+                    servicer.Resize,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecResizeRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecResizeResponse.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -280,6 +297,33 @@ class Exec:
             '/sandboxd.agent.v1.Exec/Signal',
             sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecSignalRequest.SerializeToString,
             sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecSignalResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Resize(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sandboxd.agent.v1.Exec/Resize',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecResizeRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_exec__pb2.ExecResizeResponse.FromString,
             options,
             channel_credentials,
             insecure,

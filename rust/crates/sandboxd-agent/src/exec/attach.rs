@@ -46,7 +46,9 @@ impl Attachment {
             return Poll::Ready(None);
         }
         let mut state = lock(&self.exec.state);
-        for stream in [self.turn, 1 - self.turn] {
+        // What comes from a control socket is behind the output that was written before it.
+        let first = if state.control.is_some() { STDOUT } else { self.turn };
+        for stream in [first, 1 - first] {
             let offset = self.positions[stream];
             match state.outputs[stream].read(offset, CHUNK) {
                 Read::Nothing => {}

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use sandboxd_proto::{CallError, ErrorCode, v1};
 
 use super::environment::last_positions;
+use super::terminal;
 use super::users::UserName;
 use crate::call::Answer;
 
@@ -27,6 +28,10 @@ pub(crate) const SHELL: &[u8] = b"/bin/sh";
 /// Pieces of a shell line that is longer than an argument may be. Below [`MAX_STRING`] by the few
 /// bytes that a cut may move so as not to split a character.
 const PIECE: usize = MAX_STRING - 3;
+
+/// What a terminal of ours understands: that of the person or program at its other end, as far as is
+/// known.
+const TERM: &[u8] = b"TERM=xterm-256color\0";
 
 /// Refuses a command that could not be started, whatever the sandbox looks like.
 ///
@@ -64,7 +69,10 @@ pub(crate) fn check(command: &v1::Command) -> Answer<()> {
             return Err(invalid(what));
         }
     }
-    for (field, is_asked_for) in [("pty", command.pty.is_some()), ("grader", command.grader)] {
+    if let Some(size) = command.pty {
+        terminal::check(size)?;
+    }
+    for (field, is_asked_for) in [("grader", command.grader)] {
         if is_asked_for {
             let message = format!("{field} is not supported yet");
             return Err(CallError::new(ErrorCode::Unsupported, message));
@@ -159,6 +167,10 @@ impl Payload {
             }
         }
         let mut envc = 0;
+        if command.pty.is_some() && !has_variable(command, environment, b"TERM") {
+            bytes.extend_from_slice(TERM);
+            envc += 1;
+        }
         let last = last_positions(command.env.iter().map(|variable| &*variable.name));
         for entry in environment.split_inclusive(|byte| *byte == 0) {
             let name = entry.split(|byte| *byte == b'=').next().unwrap_or_default();
@@ -185,6 +197,13 @@ impl Payload {
         let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
         Ok(Self { bytes, argc: count(argc), envc: count(envc) })
     }
+}
+
+/// Whether a variable is set by the sandbox's environment or by the command.
+fn has_variable(command: &v1::Command, environment: &[u8], name: &[u8]) -> bool {
+    let mut entries = environment.split(|byte| *byte == 0);
+    let is_it = |entry: &[u8]| entry.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"="));
+    entries.any(is_it) || command.env.iter().any(|variable| *variable.name == *name)
 }
 
 /// The arguments that make a shell run `line`, of any length.
@@ -313,6 +332,18 @@ mod tests {
         let payload = Payload::new(&command, b"PATH=/bin\0B=old\0", b"/root").unwrap();
         assert_eq!(payload.bytes, b"true\0PATH=/bin\0B=new\0A=last\0/root\0");
         assert_eq!((payload.argc, payload.envc), (1, 3));
+    }
+
+    #[test]
+    fn a_terminal_has_a_kind_unless_somebody_names_another() {
+        let payload = |env: Vec<v1::ExecEnvVar>, given: &[u8]| {
+            let pty = Some(v1::Pty::default());
+            let command = v1::Command { env, pty, ..argv(&[b"true"]) };
+            Payload::new(&command, given, b"/").unwrap().bytes
+        };
+        assert_eq!(payload(vec![], b"A=1\0"), b"true\0TERM=xterm-256color\0A=1\0/\0");
+        assert_eq!(payload(vec![], b"TERM=vt100\0"), b"true\0TERM=vt100\0/\0");
+        assert_eq!(payload(vec![variable("TERM", "dumb")], b""), b"true\0TERM=dumb\0/\0");
     }
 
     #[test]

@@ -22,12 +22,18 @@ use super::cause::EndedBy;
 use super::clocks::Clocks;
 use super::entry::{Exec, ExecState, Exited, Report};
 use super::finish::{self, Measured, Operands};
+use super::output::STDOUT;
+use super::stdin::Stdin;
+use super::terminal::{self, Terminal};
 use crate::lock::lock;
 use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 use crate::watch;
 
 /// Bytes asked of a pipe at once: what it usually holds.
 const READ_SIZE: usize = 64 * 1024;
+
+/// Bytes asked of a control socket at once.
+const REPLY_SIZE: usize = 4 * 1024;
 
 /// Reads of one pipe before others get their turn.
 const READS_PER_TURN: usize = 16;
@@ -58,6 +64,11 @@ pub(crate) struct Driver {
     /// Our ends of the pipes; `None` after their end.
     pub(crate) outputs: [Option<AsyncFd<OwnedFd>>; 2],
     pub(crate) stdin: Option<StdinPipe>,
+    /// Whether standard input and output are a terminal.
+    pub(crate) terminal: bool,
+    /// The way to the control socket, if there is one.
+    pub(crate) control: Option<StdinPipe>,
+    pub(crate) reply: Reply,
     pub(crate) started: Instant,
     pub(crate) clocks: Clocks,
     pub(crate) output_limit: Option<u64>,
@@ -66,6 +77,14 @@ pub(crate) struct Driver {
     /// How many execs the sandbox had started before it.
     pub(crate) earlier_starts: u64,
     pub(crate) operands: Operands,
+}
+
+/// What came from the control socket and waits for the output that was written before it.
+#[derive(Debug, Default)]
+pub(crate) struct Reply {
+    data: Vec<u8>,
+    /// Up to where standard output must be taken first.
+    behind: u64,
 }
 
 /// Our end of a standard input.
@@ -204,8 +223,11 @@ impl Driver {
             }
             let mut news = false;
             state.held_back = false;
-            for stream in [0, 1] {
-                news |= self.read(&mut state, stream, context);
+            news |= self.read(&mut state, STDOUT, context);
+            if self.control.is_some() {
+                news |= self.read_reply(&mut state, context);
+            } else {
+                news |= self.read(&mut state, 1 - STDOUT, context);
             }
             if news {
                 state.readers.wake();
@@ -253,8 +275,8 @@ impl Driver {
             match rustix::io::read(pipe, &mut buffer[..size]) {
                 Ok(([], _)) => self.outputs[stream] = None,
                 Ok((data, _)) => {
-                    // A short read has emptied the pipe.
-                    if data.len() < size {
+                    // A short read has emptied a pipe; a terminal gives little at once.
+                    if data.len() < size && !self.terminal {
                         ready.clear_ready();
                     }
                     outputs[stream].push(data);
@@ -262,6 +284,8 @@ impl Driver {
                 }
                 Err(Errno::WOULDBLOCK) => ready.clear_ready(),
                 Err(Errno::INTR) => {}
+                // How a terminal says that nobody has its other side any more.
+                Err(Errno::IO) if self.terminal => self.outputs[stream] = None,
                 Err(error) => {
                     tracing::warn!(%error, "cannot read a pipe");
                     self.outputs[stream] = None;
@@ -272,30 +296,86 @@ impl Driver {
         news
     }
 
-    /// Writes what the standard input takes.
+    /// Reads what the control socket has, and makes it known when all output that was written before
+    /// it is. Returns whether anything is.
+    fn read_reply(&mut self, state: &mut ExecState, context: &mut Context<'_>) -> bool {
+        while self.reply.data.is_empty() {
+            let Some(socket) = &self.outputs[1 - STDOUT] else { return false };
+            let ExecState { outputs, readers, .. } = &mut *state;
+            let room = outputs[1 - STDOUT].room(|| readers.keep_from(1 - STDOUT, Instant::now()));
+            if room == 0 {
+                state.held_back = true;
+                return false;
+            }
+            let Poll::Ready(Ok(mut ready)) = socket.poll_read_ready(context) else { return false };
+            let mut buffer = [MaybeUninit::uninit(); REPLY_SIZE];
+            match rustix::io::read(socket, &mut buffer[..room.min(REPLY_SIZE)]) {
+                Ok(([], _)) => self.outputs[1 - STDOUT] = None,
+                Ok((data, _)) => {
+                    self.reply.data.extend_from_slice(data);
+                    self.reply.behind = outputs[STDOUT].total() + self.unread();
+                }
+                Err(Errno::WOULDBLOCK) => ready.clear_ready(),
+                Err(Errno::INTR) => {}
+                Err(_) => self.outputs[1 - STDOUT] = None,
+            }
+        }
+        if !self.take_output(state) {
+            return false;
+        }
+        state.outputs[1 - STDOUT].push(&self.reply.data);
+        self.reply.data.clear();
+        // There may be more.
+        context.waker().wake_by_ref();
+        true
+    }
+
+    /// The most that standard output can hold now.
+    fn unread(&self) -> u64 {
+        let Some(pipe) = &self.outputs[STDOUT] else { return 0 };
+        if self.terminal {
+            // What is on its way inside the kernel is not counted, and all of it is less than this.
+            return READ_SIZE as u64;
+        }
+        rustix::io::ioctl_fionread(pipe).unwrap_or(0)
+    }
+
+    /// Takes standard output up to where the reply is, without asking the runtime, which may not have heard
+    /// of it yet. Returns whether there is no more of it.
+    fn take_output(&mut self, state: &mut ExecState) -> bool {
+        while state.outputs[STDOUT].total() < self.reply.behind {
+            let Some(pipe) = &self.outputs[STDOUT] else { return true };
+            let ExecState { outputs, readers, .. } = &mut *state;
+            let room = outputs[STDOUT].room(|| readers.keep_from(STDOUT, Instant::now()));
+            if room == 0 {
+                state.held_back = true;
+                return false;
+            }
+            let mut buffer = [MaybeUninit::uninit(); READ_SIZE];
+            match rustix::io::read(pipe, &mut buffer[..room.min(READ_SIZE)]) {
+                Ok(([], _)) => self.outputs[STDOUT] = None,
+                Ok((data, _)) => outputs[STDOUT].push(data),
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return true,
+                Err(_) => self.outputs[STDOUT] = None,
+            }
+        }
+        true
+    }
+
+    /// Writes what standard input and control socket take.
     fn write_stdin(&mut self, state: &mut ExecState, context: &mut Context<'_>) {
-        let Some(stdin) = &mut state.stdin else { return };
         let mut moved = false;
-        while let Some(pipe) = &mut self.stdin {
-            if stdin.is_finished() {
-                self.stdin = None;
-                break;
-            }
-            if stdin.next().is_empty() {
-                break;
-            }
-            match pipe.write(stdin.next(), context) {
-                Poll::Ready(Ok(count)) => {
-                    stdin.advance(count);
-                    moved = true;
+        let ExecState { stdin, control, terminal, .. } = state;
+        if let Some(stdin) = stdin {
+            moved |= feed(stdin, &mut self.stdin, context, |stdin| {
+                if let Terminal::Open(terminal) = terminal {
+                    stdin.type_end(|in_line| terminal::end_of_file(terminal, in_line));
                 }
-                Poll::Ready(Err(_)) => {
-                    // The program reads no more, which is its own business.
-                    stdin.close();
-                    moved = true;
-                }
-                Poll::Pending => break,
-            }
+            });
+        }
+        if let Some(control) = control {
+            moved |= feed(control, &mut self.control, context, |_| ());
         }
         if moved {
             self.exec.changed.notify_waiters();
@@ -306,6 +386,10 @@ impl Driver {
     fn drain(&mut self) {
         let mut state = lock(&self.exec.state);
         for (stream, pipe) in self.outputs.iter().enumerate() {
+            if stream != STDOUT {
+                state.outputs[stream].push_last(&self.reply.data);
+                self.reply.data.clear();
+            }
             let Some(pipe) = pipe else { continue };
             let mut left = READ_SIZE;
             let mut whole_pipe = false;
@@ -354,6 +438,42 @@ impl Driver {
             self.enclosure.leaves.give_back(leaf, killed);
         }
     }
+}
+
+/// Writes what `pipe` takes of `stdin`; at its end, also what `end` puts there. Returns whether anything
+/// was written.
+fn feed(
+    stdin: &mut Stdin,
+    pipe: &mut Option<StdinPipe>,
+    context: &mut Context<'_>,
+    mut end: impl FnMut(&mut Stdin),
+) -> bool {
+    let mut moved = false;
+    while let Some(open) = pipe {
+        if stdin.is_finished() {
+            end(stdin);
+            if stdin.is_finished() {
+                *pipe = None;
+                break;
+            }
+        }
+        if stdin.next().is_empty() {
+            break;
+        }
+        match open.write(stdin.next(), context) {
+            Poll::Ready(Ok(count)) => {
+                stdin.advance(count);
+                moved = true;
+            }
+            Poll::Ready(Err(_)) => {
+                // The program reads no more, which is its own business.
+                stdin.close();
+                moved = true;
+            }
+            Poll::Pending => break,
+        }
+    }
+    moved
 }
 
 impl StdinPipe {

@@ -16,6 +16,7 @@ use super::clocks::Observed;
 use super::output::{Output, STDOUT};
 use super::readers::Readers;
 use super::stdin::Stdin;
+use super::terminal::Terminal;
 use crate::call::Answer;
 use crate::lock::lock;
 
@@ -50,6 +51,9 @@ pub(crate) struct ExecState {
     pub(crate) readers: Readers,
     /// `None` if it is the null device.
     pub(crate) stdin: Option<Stdin>,
+    /// What goes to the control socket, if there is one: then stderr is what comes from it.
+    pub(crate) control: Option<Stdin>,
+    pub(crate) terminal: Terminal,
     /// Where its processes are, unless a subreaper holds them.
     pub(crate) leaf: Option<Leaf>,
 }
@@ -94,6 +98,7 @@ impl Exec {
         started_unix_ns: u64,
         outputs: [Output; 2],
         stdin: Option<Stdin>,
+        control: bool,
         now: Instant,
     ) -> Arc<Self> {
         let state = ExecState {
@@ -107,6 +112,8 @@ impl Exec {
             held_back: false,
             readers: Readers::new(now),
             stdin,
+            control: control.then(Stdin::default),
+            terminal: Terminal::None,
             leaf: None,
         };
         let state = Mutex::new(state);

@@ -14,6 +14,7 @@ use super::command::SHELL;
 use super::cost;
 use super::entry::{Exec, Exited};
 use super::stdin::Stdin;
+use super::terminal::Terminal;
 use crate::lock::lock;
 use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 
@@ -86,6 +87,12 @@ fn conclude_unlisted(exec: &Exec, outcome: Result<v1::ExecEnd, CallError>) -> us
     state.driver = None;
     if let Some(stdin) = &mut state.stdin {
         stdin.close();
+    }
+    if let Some(control) = &mut state.control {
+        control.close();
+    }
+    if matches!(state.terminal, Terminal::Open(_)) {
+        state.terminal = Terminal::Closed;
     }
     state.readers.wake();
     drop(state);

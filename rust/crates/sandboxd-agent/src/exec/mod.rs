@@ -5,6 +5,7 @@ mod cause;
 mod clocks;
 mod command;
 mod cost;
+mod descriptors;
 mod driver;
 mod entry;
 mod environment;
@@ -22,6 +23,7 @@ mod service;
 mod start;
 mod stdin;
 mod table;
+mod terminal;
 mod users;
 mod window;
 

@@ -15,6 +15,7 @@ use super::entry::Exec;
 use super::start::{Mode, Started, start};
 use super::stdin::Write;
 use super::table::{Find, forgotten};
+use super::terminal::{self, Terminal};
 use crate::agent::Agent;
 use crate::call::{Answer, Events};
 use crate::capabilities::Feature;
@@ -75,7 +76,7 @@ impl Agent {
         request: v1::ExecStartRequest,
     ) -> Answer<v1::ExecStartResponse> {
         let output = request.output();
-        let v1::ExecStartRequest { sandbox_id, exec_id, command, stdin, .. } = request;
+        let v1::ExecStartRequest { sandbox_id, exec_id, command, stdin, control, .. } = request;
         if !matches!(output, v1::OutputPolicy::Unspecified | v1::OutputPolicy::Spill)
             || request.output_window_bytes.is_some()
         {
@@ -83,7 +84,7 @@ impl Agent {
         }
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
-        let mode = Mode::Start { stdin };
+        let mode = Mode::Start { stdin, control };
         let begin = || async {
             let (exec, is_new) = match start(&sandbox, &enclosure, &exec_id, &command, &mode)? {
                 Started::Known(exec) => (exec, false),
@@ -116,8 +117,11 @@ impl Agent {
     ) -> Answer<v1::ExecWriteStdinResponse> {
         let (_, exec) = self.exec(&request.sandbox_id, &request.exec_id).await?;
         exec.wait(|state| {
-            let Some(stdin) = &mut state.stdin else {
-                return Some(Err(invalid("the exec has no stdin: start it with stdin = true")));
+            let stdin = if request.control { &mut state.control } else { &mut state.stdin };
+            let Some(stdin) = stdin else {
+                let name = if request.control { "control" } else { "stdin" };
+                let message = format!("the exec has no {name}: start it with {name} = true");
+                return Some(Err(invalid(message)));
             };
             let written = stdin.write(request.offset, &request.data, request.eof);
             let offset = stdin.taken();
@@ -156,6 +160,24 @@ impl Agent {
             signal(&enclosure, &exec, request.signal.cast_signed())
         };
         Ok(v1::ExecSignalResponse { delivered })
+    }
+
+    /// Changes the size of a terminal.
+    pub(crate) async fn exec_resize(
+        &self,
+        request: v1::ExecResizeRequest,
+    ) -> Answer<v1::ExecResizeResponse> {
+        let size = request.size.unwrap_or_default();
+        terminal::check(size)?;
+        let (_, exec) = self.exec(&request.sandbox_id, &request.exec_id).await?;
+        match &lock(&exec.state).terminal {
+            Terminal::None => Err(invalid("the exec has no terminal: start it with a pty")),
+            Terminal::Closed => Ok(v1::ExecResizeResponse { resized: false }),
+            Terminal::Open(master) => {
+                terminal::resize(master, size)?;
+                Ok(v1::ExecResizeResponse { resized: true })
+            }
+        }
     }
 
     /// The execs of a sandbox, oldest first.

@@ -13,19 +13,19 @@ use sandboxd_proto::{CallError, ErrorCode, v1};
 
 use super::clocks::Clocks;
 use super::command::Payload;
-use super::driver::{Driver, StdinPipe};
+use super::descriptors::{self, Ours};
+use super::driver::{Driver, Reply, StdinPipe};
 use super::entry::Exec;
 use super::finish::Operands;
 use super::head_tail::HeadTail;
 use super::output::Output;
-use super::pipes;
 use super::stdin::Stdin;
 use super::table::{Fingerprint, Start, forgotten};
+use super::terminal::{self, Terminal};
 use super::window::Window;
 use crate::call::Answer;
 use crate::lock::lock;
 use crate::sandboxes::{Enclosure, Sandbox, cpu_count, unix_nanos};
-use crate::watch;
 
 /// Fields of an order beside its payload and groups. Generous: the rest is what travels in a packet.
 const ORDER_FIELDS: usize = 8 * 1024;
@@ -36,7 +36,7 @@ pub(crate) enum Mode {
     /// `Run`: all input at once, bounded output at the end.
     Run { stdin: Option<Bytes>, keep: usize },
     /// `Start`: input by writes, output by readers.
-    Start { stdin: bool },
+    Start { stdin: bool, control: bool },
 }
 
 /// What a start leads to.
@@ -63,18 +63,21 @@ pub(crate) fn start(
     mode: &Mode,
 ) -> Answer<Started> {
     let now = Instant::now();
-    let (outputs, stdin) = match mode {
+    // A terminal always takes input. Where there is none, its end is typed at once.
+    let terminal = command.pty.is_some();
+    let (outputs, stdin, control) = match mode {
         Mode::Run { stdin, keep } => {
             let output = || Output::HeadTail(HeadTail::new(*keep));
-            ([output(), output()], stdin.as_ref().map(|data| Stdin::whole(data)))
+            let data = stdin.as_deref().or(terminal.then_some(&[]));
+            ([output(), output()], data.map(Stdin::whole), false)
         }
-        Mode::Start { stdin } => {
+        Mode::Start { stdin, control } => {
             let output = || Output::Window(Window::default());
-            ([output(), output()], stdin.then(Stdin::default))
+            ([output(), output()], (*stdin || terminal).then(Stdin::default), *control)
         }
     };
     let number = sandbox.execs().next_number();
-    let exec = Exec::new(exec_id.into(), number, unix_nanos(), outputs, stdin, now);
+    let exec = Exec::new(exec_id.into(), number, unix_nanos(), outputs, stdin, control, now);
     let earlier_starts = sandbox.execs().starts();
     let others = match sandbox.execs().start(fingerprint(command, mode), &exec)? {
         (Start::New, others) => others,
@@ -91,14 +94,17 @@ pub(crate) fn start(
     };
     let before = enclosure.baseline(others > 0);
     match order(sandbox, enclosure, &exec, command, mode) {
-        Ok(pipes) => {
+        Ok(ours) => {
             sandbox.counters.execs_started.add(1);
             let driver = Driver {
                 sandbox: Arc::clone(sandbox),
                 enclosure: Arc::clone(enclosure),
                 exec: Arc::clone(&exec),
-                outputs: pipes.outputs,
-                stdin: pipes.stdin,
+                outputs: ours.outputs,
+                stdin: ours.stdin.map(StdinPipe::Unwatched),
+                terminal,
+                control: ours.control.map(StdinPipe::Unwatched),
+                reply: Reply::default(),
                 started: now,
                 clocks: Clocks::new(command, now, || cores(sandbox)),
                 output_limit: sandbox.spec.limits.output_bytes,
@@ -123,11 +129,6 @@ pub(crate) fn start(
     }
 }
 
-struct Pipes {
-    outputs: [Option<tokio::io::unix::AsyncFd<OwnedFd>>; 2],
-    stdin: Option<StdinPipe>,
-}
-
 /// Sends the order to init, with the other ends of the pipes.
 fn order(
     sandbox: &Sandbox,
@@ -135,23 +136,23 @@ fn order(
     exec: &Exec,
     command: &v1::Command,
     mode: &Mode,
-) -> Answer<Pipes> {
+) -> Answer<Ours> {
     let identity = enclosure.identity(&command.user, &sandbox.spec)?;
     let spec_cwd = &sandbox.spec.cwd;
     let cwd = if spec_cwd.is_empty() { &identity.directory } else { spec_cwd };
     let payload = Payload::new(command, &identity.environment, cwd)?;
 
-    let pipe = |error| out_of("a pipe", &error);
-    let (stdout, their_stdout) = pipes::for_output().map_err(pipe)?;
-    let (stderr, their_stderr) = pipes::for_output().map_err(pipe)?;
-    let input = lock(&exec.state).stdin.is_some().then(pipes::for_input).transpose();
-    let (their_stdin, stdin) = input.map_err(pipe)?.unzip();
-    let outputs = [stdout, stderr].map(watch::readable);
-    let [Ok(stdout), Ok(stderr)] = outputs else {
-        let [first, second] = outputs.map(Result::err);
-        let error = first.or(second).unwrap_or_else(|| io::ErrorKind::Other.into());
-        return Err(out_of("a watch", &error));
+    let (stdin, control) = {
+        let state = lock(&exec.state);
+        (state.stdin.is_some(), state.control.is_some())
     };
+    let made = match command.pty {
+        None => descriptors::piped(stdin, control),
+        Some(size) => terminal::open(&*enclosure.root, enclosure.ids, &identity, size)
+            .and_then(|terminal| descriptors::on_terminal(terminal, control)),
+    };
+    let what = if command.pty.is_some() { "a terminal" } else { "a pipe" };
+    let (mut ours, theirs) = made.map_err(|error| out_of(what, &error))?;
 
     let Payload { bytes, argc, envc } = payload;
     let in_memfd = bytes.len() + ORDER_FIELDS > MAX_PACKET;
@@ -165,7 +166,8 @@ fn order(
     let request = ExecRequest {
         exec: exec.number,
         containment: enclosure.containment,
-        null_stdin: their_stdin.is_none(),
+        null_stdin: !theirs.has_stdin(),
+        terminal: theirs.is_terminal(),
         want_started: matches!(mode, Mode::Start { .. }),
         uid: identity.uid,
         gid: identity.gid,
@@ -175,18 +177,23 @@ fn order(
         payload: if in_memfd { Vec::new() } else { bytes },
         payload_in_memfd: in_memfd,
     };
-    let descriptors = [&their_stdin, &Some(their_stdout), &Some(their_stderr), &memfd];
-    let mut borrowed: Vec<BorrowedFd<'_>> = Vec::with_capacity(descriptors.len() + 1);
-    borrowed.extend(descriptors.into_iter().flatten().map(OwnedFd::as_fd));
+    let mut borrowed: Vec<BorrowedFd<'_>> = Vec::with_capacity(5);
+    theirs.put(&mut borrowed);
+    borrowed.extend(memfd.as_ref().map(OwnedFd::as_fd));
     borrowed.extend(leaf.as_ref().map(|leaf| leaf.as_fd()));
     let sent = enclosure.init.send(&ToInit::Exec(request).encode(), &borrowed);
     // Only now, so that whoever signals the exec finds its processes.
-    lock(&exec.state).leaf = leaf;
+    let mut state = lock(&exec.state);
+    state.leaf = leaf;
+    if let Some(terminal) = ours.terminal.take() {
+        state.terminal = Terminal::Open(terminal);
+    }
+    drop(state);
     sent.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => out_of("a place in the queue of the sandbox", &error),
         _ => sandbox.lost_error("init_died"),
     })?;
-    Ok(Pipes { outputs: [Some(stdout), Some(stderr)], stdin: stdin.map(StdinPipe::Unwatched) })
+    Ok(ours)
 }
 
 /// Processors that a command can keep busy at most.
@@ -233,8 +240,9 @@ fn fingerprint(command: &v1::Command, mode: &Mode) -> Fingerprint {
     match mode {
         // How much is kept is a matter of the answer, not of the command.
         Mode::Run { stdin, keep: _ } => stdin.hash(&mut hasher),
-        Mode::Start { stdin: false } => None::<Bytes>.hash(&mut hasher),
-        Mode::Start { stdin: true } => 2_u8.hash(&mut hasher),
+        Mode::Start { stdin: false, control: false } => None::<Bytes>.hash(&mut hasher),
+        Mode::Start { stdin: true, control: false } => 2_u8.hash(&mut hasher),
+        Mode::Start { stdin, control: true } => (3_u8, stdin).hash(&mut hasher),
     }
     hasher.finish()
 }

@@ -15,6 +15,10 @@ pub(crate) struct Stdin {
     waiting: BytesMut,
     taken: u64,
     end: bool,
+    /// The end of file of a terminal, which is typed, is among what waits.
+    typed: bool,
+    /// The last byte that was written did not end a line.
+    in_line: bool,
     /// The program reads no more.
     closed: bool,
 }
@@ -36,7 +40,7 @@ impl Stdin {
     /// All of the input at once, however long.
     pub(crate) fn whole(data: &[u8]) -> Self {
         let taken = data.len() as u64;
-        Self { waiting: BytesMut::from(data), taken, end: true, closed: false }
+        Self { waiting: BytesMut::from(data), taken, end: true, ..Self::default() }
     }
 
     /// Takes the part of `data`, which begins at `offset`, that was not taken before.
@@ -75,7 +79,19 @@ impl Stdin {
 
     /// Notes that the pipe took `count` bytes.
     pub(crate) fn advance(&mut self, count: usize) {
+        if let Some(last) = count.checked_sub(1).and_then(|last| self.waiting.get(last)) {
+            self.in_line = !matches!(last, b'\n' | b'\r');
+        }
         self.waiting.advance(count);
+    }
+
+    /// Puts what a terminal takes for an end of file behind everything else, once; `typed` is told
+    /// whether that comes in the middle of a line.
+    pub(crate) fn type_end(&mut self, typed: impl FnOnce(bool) -> Vec<u8>) {
+        if self.is_finished() && !self.closed && !self.typed {
+            self.waiting.extend_from_slice(&typed(self.in_line));
+            self.typed = true;
+        }
     }
 
     /// Whether the pipe is to be closed.
@@ -138,6 +154,20 @@ mod tests {
         stdin.close();
         assert_eq!(stdin.write(0, b"abc", false), Write::Done);
         assert_eq!((stdin.taken(), stdin.next()), (3, b"".as_slice()));
+    }
+
+    #[test]
+    fn an_end_that_is_typed_comes_last_and_once() {
+        let mut stdin = Stdin::whole(b"ab");
+        stdin.type_end(|_| unreachable!("there is more before it"));
+        stdin.advance(2);
+        stdin.type_end(|in_line| vec![4; if in_line { 2 } else { 1 }]);
+        assert_eq!(stdin.next(), [4, 4]);
+        assert!(!stdin.is_finished());
+        stdin.advance(2);
+        stdin.type_end(|_| unreachable!("it was typed"));
+        assert!(stdin.is_finished());
+        assert_eq!(stdin.taken(), 2, "it is not the caller's");
     }
 
     proptest! {

@@ -104,6 +104,7 @@ const fn code(code: ErrorCode) -> Code {
         ErrorCode::UnknownTemplate
         | ErrorCode::SandboxNotFound
         | ErrorCode::ExecNotFound
+        | ErrorCode::PatternNotFound
         | ErrorCode::FileNotFound => Code::NotFound,
         ErrorCode::FileExists | ErrorCode::ExecConflict => Code::AlreadyExists,
         ErrorCode::Unsupported => Code::Unimplemented,
@@ -191,6 +192,13 @@ impl Exec for Service {
         request: Request<v1::ExecSignalRequest>,
     ) -> Reply<v1::ExecSignalResponse> {
         reply(self.0.exec_signal(request.into_inner()).await)
+    }
+
+    async fn resize(
+        &self,
+        request: Request<v1::ExecResizeRequest>,
+    ) -> Reply<v1::ExecResizeResponse> {
+        reply(self.0.exec_resize(request.into_inner()).await)
     }
 
     async fn list(&self, request: Request<v1::ExecListRequest>) -> Reply<v1::ExecListResponse> {

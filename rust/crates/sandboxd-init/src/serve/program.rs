@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
-use rustix::process::{chdir, setpgid};
+use rustix::process::{chdir, ioctl_tiocsctty, setpgid, setsid};
 use sandboxd_linux::process::{become_ids, become_user, execute};
 use sandboxd_linux::protocol::Step;
 use sandboxd_linux::signals;
@@ -26,6 +26,8 @@ pub(super) struct Program<'a> {
     pub(super) stdin: &'a OwnedFd,
     pub(super) stdout: &'a OwnedFd,
     pub(super) stderr: &'a OwnedFd,
+    /// Whether stdin is a terminal, to be the controlling one.
+    pub(super) terminal: bool,
     /// v1 `tasks` file to enter, if the group was not entered at birth.
     pub(super) tasks: Option<&'a OwnedFd>,
     pub(super) uid: u32,
@@ -50,8 +52,13 @@ impl Program<'_> {
         rustix::stdio::dup2_stdin(self.stdin).map_err(descriptor)?;
         rustix::stdio::dup2_stdout(self.stdout).map_err(descriptor)?;
         rustix::stdio::dup2_stderr(self.stderr).map_err(descriptor)?;
-        // A process group, not a session: making a session costs up to 35 µs.
-        setpgid(None, None).map_err(|errno| at(Step::Other, errno))?;
+        if self.terminal {
+            setsid().map_err(|errno| at(Step::Other, errno))?;
+            ioctl_tiocsctty(rustix::stdio::stdin()).map_err(descriptor)?;
+        } else {
+            // A process group, not a session: making a session costs up to 35 µs.
+            setpgid(None, None).map_err(|errno| at(Step::Other, errno))?;
+        }
         signals::block(&[]);
         self.change_user()?;
         if !self.parts.directory.is_empty() {

@@ -118,6 +118,7 @@ impl Starter {
             stdin: inherited.stdin.as_ref().unwrap_or(&self.null),
             stdout: &inherited.stdout,
             stderr: &inherited.stderr,
+            terminal: order.terminal,
             tasks: inherited.group.as_ref().filter(|_| by_tasks),
             uid: order.uid,
             gid: order.gid,

@@ -31,6 +31,10 @@ const LINKS: [(&CStr, &CStr); 5] = [
 /// Group `tty` of most systems, which owns terminals.
 const TTY_GROUP: u32 = 5;
 
+/// Terminals of one sandbox. The machine has 4,096 for all, a quarter of them kept for itself: a sandbox
+/// that takes what it can get leaves some to others.
+const TERMINALS: &CStr = c"256";
+
 /// Mounts a folder of the writable layer at `/dev` and fills it. The devices are the host's nodes,
 /// bound: nobody in a user namespace can make any.
 pub(super) fn mount(plan: &Plan<'_>) -> Result<(), Failure> {
@@ -62,6 +66,7 @@ fn mount_terminals(plan: &Plan<'_>) -> Result<(), Failure> {
     let set = |key, value| terminals.set(key, value).at_path(Step::Mount, c"devpts");
     set(c"ptmxmode", c"0666")?;
     set(c"mode", c"0620")?;
+    set(c"max", TERMINALS)?;
     if plan.ids.count > TTY_GROUP {
         set(c"gid", c"5")?;
     }

@@ -308,6 +308,7 @@ impl Sandbox {
             exec,
             containment: self.containment,
             null_stdin: true,
+            terminal: false,
             want_started: command.want_started,
             uid: command.uid,
             gid: command.gid,

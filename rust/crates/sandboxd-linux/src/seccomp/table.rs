@@ -49,8 +49,9 @@ const NAMESPACES: u32 = (libc::CLONE_NEWUSER
 /// the kernel's crypto API is a rich source of holes.
 const SOCKET_FAMILIES: &[u32] = &[38, 40];
 
-/// Typing on somebody's terminal: TIOCSTI, and TIOCLINUX, which pastes.
-const TERMINAL_INPUT: &[u32] = &[0x5412, 0x541c];
+/// Typing on somebody's terminal: TIOCSTI, and TIOCLINUX, which pastes. And TIOCSETD: line disciplines
+/// are drivers with a history of holes, which the kernel loads for whoever asks.
+const TERMINAL: &[u32] = &[0x5412, 0x541c, 0x5423];
 
 /// Linux, 32-bit Linux, either with an old version number, without address randomisation (which
 /// debuggers turn off), and the question what it is.
@@ -80,7 +81,7 @@ const ARGUMENTS: [(i64, Rule); 11] = [
     ),
     (libc::SYS_fcntl, Rule::DenyIfEqual { argument: 1, values: LEASE }),
     (libc::SYS_socket, Rule::DenyIfEqual { argument: 0, values: SOCKET_FAMILIES }),
-    (libc::SYS_ioctl, Rule::DenyIfEqual { argument: 1, values: TERMINAL_INPUT }),
+    (libc::SYS_ioctl, Rule::DenyIfEqual { argument: 1, values: TERMINAL }),
     (libc::SYS_unshare, Rule::DenyIfAnyBit { argument: 0, bits: NAMESPACES }),
     (libc::SYS_personality, Rule::DenyUnlessEqual { argument: 0, values: PERSONALITIES }),
 ];

@@ -168,6 +168,10 @@ pub struct ExecStartRequest {
     /// Kept of each stream in memory. Unset: 1 MiB.
     #[prost(uint64, optional, tag = "6")]
     pub output_window_bytes: ::core::option::Option<u64>,
+    /// Descriptor 2 is a socket to the caller instead of stderr: what is written to it comes as stderr,
+    /// behind all stdout that was written before it, and WriteStdin with `control` is read from it.
+    #[prost(bool, tag = "7")]
+    pub control: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecStartResponse {
@@ -226,9 +230,13 @@ pub struct ExecWriteStdinRequest {
     pub offset: u64,
     #[prost(bytes = "bytes", tag = "4")]
     pub data: ::prost::bytes::Bytes,
-    /// Close the pipe after `data`.
+    /// Close the pipe after `data`. To a terminal that reads lines, its end-of-file character is typed
+    /// instead (twice after a line that is not finished); to one that does not, nothing.
     #[prost(bool, tag = "5")]
     pub eof: bool,
+    /// To the control socket instead. Its offsets are its own.
+    #[prost(bool, tag = "6")]
+    pub control: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecWriteStdinResponse {
@@ -254,6 +262,21 @@ pub struct ExecSignalResponse {
     /// False when the exec had ended before.
     #[prost(bool, tag = "1")]
     pub delivered: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecResizeRequest {
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub exec_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub size: ::core::option::Option<Pty>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExecResizeResponse {
+    /// False when the exec had ended before.
+    #[prost(bool, tag = "1")]
+    pub resized: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecListRequest {
@@ -574,6 +597,31 @@ pub mod exec_client {
                 .insert(GrpcMethod::new("sandboxd.agent.v1.Exec", "Signal"));
             self.inner.unary(req, path, codec).await
         }
+        /// Changes the size of an exec's terminal.
+        pub async fn resize(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ExecResizeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExecResizeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Exec/Resize",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Exec", "Resize"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The execs of a sandbox.
         pub async fn list(
             &mut self,
@@ -653,6 +701,14 @@ pub mod exec_server {
             request: tonic::Request<super::ExecSignalRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ExecSignalResponse>,
+            tonic::Status,
+        >;
+        /// Changes the size of an exec's terminal.
+        async fn resize(
+            &self,
+            request: tonic::Request<super::ExecResizeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ExecResizeResponse>,
             tonic::Status,
         >;
         /// The execs of a sandbox.
@@ -945,6 +1001,49 @@ pub mod exec_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = SignalSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Exec/Resize" => {
+                    #[allow(non_camel_case_types)]
+                    struct ResizeSvc<T: Exec>(pub Arc<T>);
+                    impl<T: Exec> tonic::server::UnaryService<super::ExecResizeRequest>
+                    for ResizeSvc<T> {
+                        type Response = super::ExecResizeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ExecResizeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Exec>::resize(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ResizeSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

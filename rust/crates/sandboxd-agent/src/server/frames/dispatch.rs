@@ -44,6 +44,7 @@ impl Handler for Agent {
             Method::ExecWriteStdin => unary!(agent.exec_write_stdin, call, message),
             Method::ExecSignal => unary!(agent.exec_signal, call, message),
             Method::ExecList => unary!(agent.exec_list, call, message),
+            Method::ExecResize => unary!(agent.exec_resize, call, message),
             Method::FilesRead => stream!(agent.files_read, call, message),
             Method::FilesWrite => write(agent, call, message),
             Method::FilesStat => unary!(agent.files_stat, call, message),
