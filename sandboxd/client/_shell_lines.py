@@ -24,6 +24,8 @@ _BASH_STDIN = 250
 _SH_STDIN = 9
 """Where the real standard input is kept. Scripts like to use 3 to 9; only bash has more."""
 
+_SUBSTITUTION = re.compile(rb"[$<>]\(")
+
 END_BELOW = """\
 found=
 set -- "$1"
@@ -81,17 +83,26 @@ def command(line: bytes, word: str, last: Answer, *, bash: bool) -> bytes:
     """
     stdin = _BASH_STDIN if bash else _SH_STDIN
     shown = "".join(f"set -{flag};" for flag in "vx" if flag in last.flags)
-    quoted = b"'" + (shown.encode() + line).replace(b"'", b"'\\''") + b"'"
     status = f"(exit {last.status}); " if last.status else ""
-    return (
+    run = (
         f"{status}for _ in 1; do command eval ".encode()
-        + quoted
-        + (
-            f" 0<&{stdin} {stdin}<&-; done; "
-            f'{{ command printf \' %s %d %s\\n\' {word} "${{__sandboxd-$?}}" "$-" >&0; '
-            "unset -v __sandboxd; set +vx; } 2>/dev/null\n"
-        ).encode()
+        + _quoted(shown.encode() + line)
+        + f" 0<&{stdin} {stdin}<&-; done".encode()
     )
+    if bash and _SUBSTITUTION.search(line):
+        # A mistake inside would end the shell: another one parses the line first.
+        run = b"if (eval %b); then %b; else (exit 2); fi" % (_quoted(b"set -n\n" + line), run)
+    answer = (
+        f'; {{ command printf \' %s %d %s\\n\' {word} "${{__sandboxd-$?}}" "$-" >&0; '
+        "unset -v __sandboxd; set +vx; } 2>/dev/null\n"
+    )
+    # An empty line first: a mistake of the last one may have left the parser in mid-thought.
+    return b"\n" + run + answer.encode()
+
+
+def _quoted(line: bytes) -> bytes:
+    # The newlines keep a backslash at the end of the line from reaching beyond it.
+    return b"'" + (line + b"\n\n").replace(b"'", b"'\\''") + b"'"
 
 
 def find_answer(said: bytes | bytearray, word: str) -> Answer | None:

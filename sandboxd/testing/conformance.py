@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sandboxd.testing import commands, files, lifetimes, limits, output, streams, timeouts
+from sandboxd.testing import (
+    commands,
+    files,
+    lifetimes,
+    limits,
+    output,
+    shells,
+    streams,
+    terminals,
+    timeouts,
+)
 
 if TYPE_CHECKING:
     from sandboxd.testing.check import Check
@@ -17,6 +27,8 @@ CHECKS: tuple[Check, ...] = (
     *timeouts.registry.checks,
     *streams.registry.checks,
     *output.registry.checks,
+    *terminals.registry.checks,
+    *shells.registry.checks,
     *commands.registry.checks,
     *files.registry.checks,
     *limits.registry.checks,

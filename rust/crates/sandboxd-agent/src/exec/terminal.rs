@@ -96,7 +96,7 @@ pub(crate) fn open(
     };
     let found = fstat(&master)?;
     let device = (major(found.st_rdev), minor(found.st_rdev));
-    if i64::from(fstatfs(&master)?.f_type) != DEVPTS || device != PTMX {
+    if fstatfs(&master)?.f_type != DEVPTS || device != PTMX {
         return Err(Errno::NODEV.into());
     }
     unlockpt(&master)?;

@@ -26,7 +26,14 @@ async fn h9_a_started_command_takes_input_and_streams_its_output_with_the_end_la
         let (sandbox_id, exec_id) = id();
         let data = Bytes::from_static(data.as_bytes());
         let eof = offset == 3;
-        let write = v1::ExecWriteStdinRequest { sandbox_id, exec_id, offset, data, eof, ..Default::default() };
+        let write = v1::ExecWriteStdinRequest {
+            sandbox_id,
+            exec_id,
+            offset,
+            data,
+            eof,
+            ..Default::default()
+        };
         live.agent.exec_write_stdin(write).await.unwrap();
     }
     let (sandbox_id, exec_id) = id();
