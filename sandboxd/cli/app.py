@@ -8,6 +8,7 @@ from sandboxd.cli.demo import demo
 from sandboxd.cli.doctor import doctor
 from sandboxd.cli.ls import ls
 from sandboxd.cli.run import run
+from sandboxd.cli.shell import shell
 
 app = typer.Typer(
     name="sandboxd",
@@ -21,6 +22,7 @@ app = typer.Typer(
 
 # Everything after the first word that is no option of ours belongs to the program.
 app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(shell)
 app.command()(ls)
 app.command()(doctor)
 app.command()(demo)

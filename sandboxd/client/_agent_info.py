@@ -11,7 +11,7 @@ from sandboxd.client._agent_base import Agent
 from sandboxd.client._blocking import BlockingTransport, drive
 from sandboxd.client._channel import Channel
 from sandboxd.client._results import agent_description, sandbox_info
-from sandboxd.exceptions import AgentError
+from sandboxd.exceptions import AgentError, SandboxNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,12 +65,30 @@ def sandboxes(*, labels: Mapping[str, str] | None = None) -> list[SandboxInfo]:
     return [sandbox_info(record) for found in _ask_all(request) for record in found]
 
 
+def agent_of(sandbox_id: str) -> Agent:
+    """Return the agent that has a sandbox, among those of this user on this machine. Blocks.
+
+    Raises:
+        SandboxNotFoundError: If none has.
+        AgentUnreachableError: If the agent that `SANDBOXD_SOCKET` names does not answer.
+    """
+    request = list_sandboxes_request({}, False)  # noqa: FBT003  (positional, as every field)
+    for agent, found in _answers(request):
+        if any(record.sandbox_id == sandbox_id for record in found):
+            return agent
+    raise SandboxNotFoundError(f"no agent of this user has a sandbox {sandbox_id!r}")
+
+
 def _ask_all(request: Request[T]) -> list[T]:
+    return [answer for _, answer in _answers(request)]
+
+
+def _answers(request: Request[T]) -> list[tuple[Agent, T]]:
     """The answers of all agents of this user; of the one alone that the settings name."""
     settings = _settings.read()
     if settings.socket is not None:
-        channel = Channel(BlockingTransport(current_agent()))
-        return [drive(channel.call(request))]
+        named = current_agent()
+        return [(named, drive(Channel(BlockingTransport(named)).call(request)))]
     answers = []
     for socket in sorted((settings.state / _state.SOCKETS).glob("*.sock")):
         agent = Agent(str(socket), settings)
@@ -78,7 +96,7 @@ def _ask_all(request: Request[T]) -> list[T]:
         agent.has_answered = True
         transport = BlockingTransport(agent)
         try:
-            answers.append(drive(Channel(transport).call_once(request)))
+            answers.append((agent, drive(Channel(transport).call_once(request))))
         except AgentError:
             continue
     return answers

@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from sandboxd._native import NativeError, release_request
+from sandboxd._native import NativeError, list_execs_request, release_request
 from sandboxd.client._channel import Channel
 from sandboxd.exceptions import (
     AgentError,
@@ -61,6 +61,13 @@ class Binding:
         self._failure: SandboxError | None = None
         self._claimed_at: float | None = None
         self._first_use: float | None = None
+
+    @classmethod
+    def joined(cls, transport: Transport, sandbox_id: str) -> Binding:
+        """Describe a sandbox that somebody else claimed, and will release."""
+        binding = cls(transport, sandbox_id, list_execs_request(sandbox_id))  # type: ignore[arg-type]  # (never sent)
+        binding._bound = True
+        return binding
 
     def begin(self) -> None:
         """Send the claim, if there is a connection to send it on; else the first call does."""

@@ -94,10 +94,11 @@ def command(line: bytes, word: str, last: Answer, *, bash: bool) -> bytes:
         run = b"if (eval %b); then %b; else (exit 2); fi" % (_quoted(b"set -n\n" + line), run)
     answer = (
         f'; {{ command printf \' %s %d %s\\n\' {word} "${{__sandboxd-$?}}" "$-" >&0; '
-        "unset -v __sandboxd; set +vx; } 2>/dev/null\n"
+        "set +vx; } 2>/dev/null\n"
     )
-    # An empty line first: a mistake of the last one may have left the parser in mid-thought.
-    return b"\n" + run + answer.encode()
+    # An empty line first: a mistake of the last one may have left the parser in mid-thought. And an
+    # interrupt that came when nothing ran is not this command's.
+    return b"\nunset -v __sandboxd; " + run + answer.encode()
 
 
 def _quoted(line: bytes) -> bytes:

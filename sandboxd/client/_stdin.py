@@ -29,6 +29,11 @@ class StdinWriter:
         for start in range(0, len(data), _CHUNK):
             await self._write(data[start : start + _CHUNK], eof=False)
 
+    async def find_place(self) -> None:
+        """Go on behind what others have written."""
+        # A write of nothing at the beginning is taken whatever came before, and says how much.
+        await self._write(b"", eof=False)
+
     async def close(self) -> None:
         """Say that there is no more."""
         await self._write(b"", eof=True)

@@ -59,7 +59,7 @@ async def n_a_shell_survives_what_does_not_end_it(setup: Setup) -> None:
         await _expect(shell, "set -x", 0, "")
         await _expect(shell, "echo $x", 0, "++ echo 1\n1\n")
         await _expect(shell, "set +x", 0, "++ set +x\n")
-        await _expect(shell, "set -uvf; echo $x", 0, "1\n")
+        await _expect(shell, "set -uf; echo $x", 0, "1\n")
         await _expect(shell, "exec 2>/dev/null; nonsense", 127, "")
         await _expect(shell, "echo $x", 0, "1\n")
 

@@ -144,6 +144,7 @@ async def n_a_terminal_can_be_resized_and_nothing_else_can(setup: Setup) -> None
         expect_equal("the new size", await _read_until(process, b"\r\n"), b"40 132\r\n")
         await expect_raises(InvalidArgumentError, process.resize(0, 80), names="rows")
         await process.kill()
+        await process.wait()
         expect(not await process.resize(1, 1), "an exec that has ended was resized")
         plain = await sandbox.start("sleep 5")
         await expect_raises(InvalidArgumentError, plain.resize(24, 80), names="pty")

@@ -18,8 +18,10 @@ PROGRAMS = [
         id=f"{name}-{index}",
         marks=pytest.mark.needs(*(["limit.memory"] if "Limits(" in match["program"] else [])),
     )
-    for name in ("README.md", "docs/getting-started.md")
+    for name in ("README.md", "docs/getting-started.md", "docs/sdk.md")
     for index, match in enumerate(_BLOCK.finditer((ROOT / name).read_text(encoding="utf-8")))
+    # Others are pieces of one.
+    if name != "docs/sdk.md" or match["program"].startswith("from sandboxd")
 ]
 
 

@@ -35,9 +35,11 @@ import glob
 found = []
 for path in glob.glob("/dev/pts/*") + glob.glob("/proc/*/fd/*") + ["/dev/tty", "/dev/console"]:
     try:
-        if os.isatty(descriptor := os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)):
+        descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        if "ptmx" not in path and os.isatty(descriptor):
             found.append(os.ttyname(descriptor))
             os.write(descriptor, b"INTRUDER\\n")
+        os.close(descriptor)
     except OSError:
         pass
 tell(sorted(set(found)))
