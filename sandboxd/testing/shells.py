@@ -174,3 +174,21 @@ async def n_a_closed_shell_leaves_nothing(setup: Setup) -> None:
             expect(len(outside.left()) >= 3, "the jobs run")  # noqa: PLR2004  (as many as started)
         await expect_soon("nothing is left", lambda: not outside.left(), within=setup.grace)
         await expect_raises(InvalidArgumentError, shell.run("true"), names="closed")
+
+
+@registry.check()
+async def n_a_shell_works_where_there_is_no_bash(setup: Setup) -> None:
+    """Images have `sh` at most."""
+    folder = "for each in sh cat sleep; do ln -s $(command -v $each) /tmp/bin/$each; done"
+    async with setup.sandbox() as sandbox:
+        await sandbox.run(f"mkdir /tmp/bin; {folder}")
+        async with sandbox.shell(env={"PATH": "/tmp/bin"}) as shell:
+            await _expect(shell, "command -v bash; cd /usr; x=1; f() { return 6; }", 0, "")
+            await _expect(shell, "f", 6, "")
+            await _expect(shell, "echo $? $x; pwd; cat", 0, "6 1\n/usr\n")
+            expect_equal("a syntax error", (await shell.run("if")).exit_code, 2)
+            result = await shell.run("sleep 60; echo no", timeout=1)
+            seen = (result.cause, result.ended, result.output)
+            expect_equal("a timeout", seen, ("timeout", False, ""))
+            await _expect(shell, "echo $x", 0, "1\n")
+            expect((await shell.run("exit 5")).ended, "the end of the shell is not told")

@@ -167,3 +167,21 @@ async def n_what_is_typed_is_echoed_and_control_keys_are_signals(setup: Setup) -
         result = await process.wait()
         expect_equal("the exit code", result.exit_code, 5)
         expect(b"caught" in result.stdout_bytes, "the trap has not spoken")
+
+
+@registry.check()
+async def n_a_terminal_is_attached_to_again_with_all_that_it_said(setup: Setup) -> None:
+    """While it runs and after its end, by the offsets of any other output."""
+    async with setup.sandbox() as sandbox:
+        line = "echo one; read x; echo two $x"
+        first = await sandbox.start(line, pty=True, exec_id="again")
+        seen = await _read_until(first, b"one\r\n")
+        second = await sandbox.start(line, pty=True, exec_id="again")
+        expect_equal("what the second reader gets", await _read_until(second, b"\n"), seen)
+        await first.write_stdin(b"in\n")
+        rest = (await first.wait()).stdout_bytes
+        promised = b"in\r\ntwo in\r\n"
+        expect_equal("the rest", rest, promised)
+        third = await sandbox.start(line, pty=True, exec_id="again")
+        whole = await third.wait()
+        expect_equal("the whole", (whole.stdout_bytes, whole.exit_code), (seen + promised, 0))

@@ -122,6 +122,29 @@ def test_stdin_written_twice_at_one_offset_is_taken_once(
     assert output == b"once!"
 
 
+def test_a_terminal_is_resized_and_nothing_else_is(channel: grpc.Channel, claimed: str) -> None:
+    stub = exec_pb2_grpc.ExecStub(channel)
+    argv = [b"sh", b"-c", b"read x; stty size"]
+    command = exec_pb2.Command(argv=argv, pty=exec_pb2.Pty(rows=5, columns=6))
+    start = exec_pb2.ExecStartRequest(sandbox_id=claimed, exec_id="terminal", command=command)
+    stub.Start(start)
+    size = exec_pb2.Pty(rows=41, columns=43)
+    resize = exec_pb2.ExecResizeRequest(sandbox_id=claimed, exec_id="terminal", size=size)
+    assert stub.Resize(resize).resized
+    stub.WriteStdin(
+        exec_pb2.ExecWriteStdinRequest(sandbox_id=claimed, exec_id="terminal", data=b"\n")
+    )
+    events = list(stub.Attach(exec_pb2.ExecAttachRequest(sandbox_id=claimed, exec_id="terminal")))
+    assert b"".join(each.stdout.data for each in events).endswith(b"41 43\r\n")
+    assert not stub.Resize(resize).resized
+    command = exec_pb2.Command(argv=[b"sleep", b"5"])
+    start = exec_pb2.ExecStartRequest(sandbox_id=claimed, exec_id="plain", command=command)
+    stub.Start(start)
+    resize.exec_id = "plain"
+    with pytest.raises(grpc.RpcError, match="pty"):
+        stub.Resize(resize)
+
+
 def test_a_file_is_written_and_read_in_parts(channel: grpc.Channel, claimed: str) -> None:
     stub = files_pb2_grpc.FilesStub(channel)
     target = files_pb2.FilesWriteTarget(sandbox_id=claimed, path=b"/tmp/f")
