@@ -32,6 +32,8 @@ GOALS = {
     "G1": "g1_exec",
     "G2": "g2_noop",
     "G10": "g10_memory",
+    "G3": "g3_tail",
+    "G4": "g4_throughput",
     "G7": "g7_create",
     "G8": "g8_burst",
     "G11": "g11_idle",

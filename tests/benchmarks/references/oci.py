@@ -99,13 +99,21 @@ class Runtime:
         Raises:
             MissingReferenceError: The runtime cannot start a container here.
         """
+        argv = self.exec_argv(command)
+        return lambda: self._spawn.plain(argv)
+
+    def exec_argv(self, command: list[str]) -> list[str]:
+        """Command line of `exec` in one container, which this call starts.
+
+        Raises:
+            MissingReferenceError: The runtime cannot start a container here.
+        """
         name = self._container("exec")
         bundle = self._bundle("exec", ["/usr/bin/sleep", "1000000"])
         self._try("run", "--detach", "--bundle", str(bundle), name)
         self._stack.callback(self._try, "delete", "--force", name)
         self._try("exec", name, *command)
-        argv = [*self._base, "exec", name, *command]
-        return lambda: self._spawn.plain(argv)
+        return [*self._base, "exec", name, *command]
 
     def run_call(self, command: list[str]) -> Callable[[], int]:
         """Samples of `run`: a container per command.
