@@ -234,14 +234,16 @@ pub fn become_ids(uid: u32, gid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives this process more of a processor than those around it, unless it was told to take less.
+/// Gives a process, or this one, more of a processor than those around it, unless it was told to take
+/// less.
 ///
 /// # Errors
 ///
 /// Without `CAP_SYS_NICE` in the first user namespace.
-pub fn raise_priority(by: i32) -> io::Result<()> {
-    if rustix::process::getpriority_process(None)? <= 0 {
-        rustix::process::setpriority_process(None, -by)?;
+pub fn raise_priority(pid: Option<u32>, by: i32) -> io::Result<()> {
+    let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+    if rustix::process::getpriority_process(pid)? <= 0 {
+        rustix::process::setpriority_process(pid, -by)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! Pairs of a user namespace, its ids mapped, and a network namespace with its loopback up.
 //!
 //! These two are what takes longest to make and does not depend on the order, so pairs are made ahead
-//! while there is nothing else to do. A pair serves one sandbox. In a burst, when none are left, only
-//! the user namespace is made here, and init makes its network: the launcher does one thing at a time,
-//! and inits run beside each other.
+//! while there is nothing else to do. A pair serves one sandbox. In a burst, when none are left, init is
+//! born into a user namespace of its own and makes its network by itself: the launcher does one thing at
+//! a time, and inits run beside each other.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -16,7 +16,6 @@ use sandboxd_linux::network;
 use sandboxd_linux::process::collect_child;
 use sandboxd_linux::protocol::{Failure, IdRange, Step};
 
-use super::crew::Crew;
 use super::ids::Ids;
 use crate::failure::{At as _, failure};
 
@@ -24,9 +23,26 @@ use crate::failure::{At as _, failure};
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) user: OwnedFd,
-    /// `None` if init has to make it.
-    pub(super) network: Option<OwnedFd>,
+    pub(super) network: OwnedFd,
     pub(super) ids: IdRange,
+}
+
+/// Where an init is born.
+#[derive(Debug)]
+pub(super) enum Birthplace {
+    /// In namespaces that are there already.
+    Pair(Pair),
+    /// In a user namespace that is made with it, for which these ids are set aside.
+    Own(IdRange),
+}
+
+impl Birthplace {
+    pub(super) const fn ids(&self) -> IdRange {
+        match self {
+            Self::Pair(pair) => pair.ids,
+            Self::Own(ids) => *ids,
+        }
+    }
 }
 
 /// Pairs that were made ahead.
@@ -58,12 +74,14 @@ impl Pool {
         }
     }
 
-    /// A pair; if there is none ahead, one made now, and without a network where that is faster.
-    pub(super) fn take(&mut self, crew: &mut Crew) -> Result<Pair, Failure> {
+    /// A pair that was made ahead. If there is none: ids alone, if init `can_make_its_own`
+    /// namespaces, which is faster; else a pair made now.
+    pub(super) fn take(&mut self, can_make_its_own: bool) -> Result<Birthplace, Failure> {
         match self.ready.pop_front() {
-            Some(pair) => Ok(pair),
-            None if is_root() => self.make(|ids| make_user(ids, crew)),
-            None => self.make(make_pair),
+            Some(pair) => Ok(Birthplace::Pair(pair)),
+            // The entry in `/proc` through which ids are mapped belongs to root.
+            None if can_make_its_own && is_root() => self.make(|ids| Ok(Birthplace::Own(ids))),
+            None => self.make(make_pair).map(Birthplace::Pair),
         }
     }
 
@@ -76,10 +94,7 @@ impl Pool {
         }
     }
 
-    fn make(
-        &mut self,
-        make: impl FnOnce(IdRange) -> Result<Pair, Failure>,
-    ) -> Result<Pair, Failure> {
+    fn make<T>(&mut self, make: impl FnOnce(IdRange) -> Result<T, Failure>) -> Result<T, Failure> {
         let ids = if is_root() {
             let exhausted = io::Error::from_raw_os_error(libc::EAGAIN);
             self.ids.take().ok_or_else(|| failure(Step::IdMap, &exhausted, "id ranges"))?
@@ -93,16 +108,6 @@ impl Pool {
 /// Whether ranges of ids can be mapped, rather than only our own.
 fn is_root() -> bool {
     geteuid().is_root()
-}
-
-/// Makes a user namespace alone, by way of a child that ends at once. Until it is collected, its
-/// entry in `/proc` is there, and its credentials hold the namespace. For root only: that entry
-/// belongs to root.
-fn make_user(ids: IdRange, crew: &mut Crew) -> Result<Pair, Failure> {
-    let options = Options { namespaces: libc::CLONE_NEWUSER, ..Options::default() };
-    // SAFETY: the launcher has a single thread; the child does nothing.
-    let pid = unsafe { crew.run(options, &mut || 0) }.at(Step::Namespaces)?;
-    Ok(Pair { user: map_and_open(pid, ids)?, network: None, ids })
 }
 
 fn make_pair(ids: IdRange) -> Result<Pair, Failure> {
@@ -138,11 +143,11 @@ fn hold(end: &OwnedFd) -> ! {
 
 fn open(pid: u32, ids: IdRange) -> Result<Pair, Failure> {
     let user = map_and_open(pid, ids)?;
-    Ok(Pair { user, network: Some(open_namespace(pid, "net")?), ids })
+    Ok(Pair { user, network: open_namespace(pid, "net")?, ids })
 }
 
 /// Maps the ids of a child's user namespace and opens it.
-fn map_and_open(pid: u32, ids: IdRange) -> Result<OwnedFd, Failure> {
+pub(super) fn map_and_open(pid: u32, ids: IdRange) -> Result<OwnedFd, Failure> {
     let write = |name: &str, text: String| {
         fs::write(format!("/proc/{pid}/{name}"), text)
             .map_err(|error| failure(Step::IdMap, &error, name))

@@ -23,7 +23,7 @@ use super::Options;
 use super::cleanup::clear_up;
 use super::crew::Crew;
 use super::ids::Ids;
-use super::launch::{Workshop, end};
+use super::launch::{Kit, Workshop, end};
 use super::namespaces::Pool;
 use super::shelf::Shelf;
 use crate::failure::failure;
@@ -102,10 +102,8 @@ impl Launcher {
             pool: Pool::new(Ids::new(options.ids), options.pool),
             workshop: Workshop {
                 crew: Crew::new()?,
-                filter: Filter::new(),
-                title: Title::find()?,
-                scores,
                 shelf: Shelf::new(options.state.clone()),
+                kit: Kit { filter: Filter::new(), title: Title::find()?, scores },
             },
             running: Vec::new(),
         };
@@ -204,9 +202,9 @@ impl Launcher {
             let taken = io::Error::from_raw_os_error(libc::EEXIST);
             return Err(failure(Step::Other, &taken, "number"));
         }
-        let pair = self.pool.take(&mut self.workshop.crew)?;
-        let ids = pair.ids;
-        let launched = self.workshop.launch(launch, &mut received.descriptors, &pair);
+        let birthplace = self.pool.take(self.workshop.knows_layers(launch))?;
+        let ids = birthplace.ids();
+        let launched = self.workshop.launch(launch, &mut received.descriptors, &birthplace);
         let pid = launched.inspect_err(|_| self.pool.give_back(ids))?;
         self.running.push(Running { pid, number: launch.number, ids });
         Ok((pid, ids))

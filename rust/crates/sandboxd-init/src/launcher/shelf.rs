@@ -24,17 +24,39 @@ use sandboxd_linux::unshare::unshare;
 /// Most that all copies together may take. The template of a host takes a few MiB.
 const SIZE: &CStr = c"64m";
 
+/// Layers that are remembered. Those of templates are few and stay the same.
+const MOST_KNOWN: usize = 256;
+
 /// Copied layers, made when they are first asked for.
 #[derive(Debug)]
 pub(super) struct Shelf {
     state: Option<PathBuf>,
     mounted: Option<PathBuf>,
     copies: Vec<(CString, CString)>,
+    /// Layers whose owners could be mapped, each with where it was taken from.
+    mapped: Vec<(CString, CString)>,
 }
 
 impl Shelf {
     pub(super) const fn new(state: Option<PathBuf>) -> Self {
-        Self { state, mounted: None, copies: Vec::new() }
+        Self { state, mounted: None, copies: Vec::new(), mapped: Vec::new() }
+    }
+
+    /// Remembers that the owners of a layer can be mapped, taken from `source`.
+    pub(super) fn note(&mut self, layer: &CStr, source: &CStr) {
+        if self.mapped.len() < MOST_KNOWN && find(&self.mapped, layer.to_bytes()).is_none() {
+            self.mapped.push((layer.to_owned(), source.to_owned()));
+        }
+    }
+
+    /// Where to take a layer from so that its owners can be mapped, if that is known.
+    pub(super) fn source(&self, layer: &Path) -> Option<&CStr> {
+        find(&self.mapped, layer.as_os_str().as_bytes())
+    }
+
+    /// Where the copy of a layer is, if there is one.
+    pub(super) fn copy(&self, layer: &CStr) -> Option<CString> {
+        find(&self.copies, layer.to_bytes()).map(CStr::to_owned)
     }
 
     /// A detached mount of a copy of the layer.
@@ -43,8 +65,7 @@ impl Shelf {
     ///
     /// If the layer is not one of the agent's, or cannot be copied.
     pub(super) fn tree(&mut self, layer: &CStr) -> io::Result<OwnedFd> {
-        let known = self.copies.iter().find(|(copied, _)| copied.as_c_str() == layer);
-        if let Some((_, copy)) = known {
+        if let Some(copy) = find(&self.copies, layer.to_bytes()) {
             return copy_tree(copy);
         }
         let source = Path::new(OsStr::from_bytes(layer.to_bytes()));
@@ -88,6 +109,11 @@ impl Drop for Shelf {
             let _ = unmount(mounted, UnmountFlags::DETACH);
         }
     }
+}
+
+fn find<'a>(known: &'a [(CString, CString)], layer: &[u8]) -> Option<&'a CStr> {
+    let found = known.iter().find(|(name, _)| name.as_bytes() == layer);
+    found.map(|(_, source)| source.as_c_str())
 }
 
 /// Copies a tree of folders, files and links with modes and owners. Anything else in it is left out.

@@ -12,14 +12,15 @@ mod privileges;
 mod proc;
 mod root;
 
+use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 use sandboxd_linux::protocol::{Failure, FromInit, Step};
 use sandboxd_linux::seqpacket::{self, Wait};
 
-pub(crate) use plan::{Layer, Overlay, Plan};
+pub(crate) use plan::{Gate, Layer, Overlay, Plan};
 
 use crate::failure::At as _;
 use crate::serve::{self, Descriptors};
@@ -37,7 +38,24 @@ pub(crate) fn become_init(plan: &Plan<'_>) -> ! {
     }
 }
 
+/// Enters v1 groups through their `tasks` files. Allocates nothing.
+pub(crate) fn join_groups(tasks: &[OwnedFd]) -> rustix::io::Result<()> {
+    tasks.iter().try_for_each(|tasks| rustix::io::write(tasks, b"0").map(drop))
+}
+
+fn pass(gate: &Gate<'_>) -> Result<(), Failure> {
+    join_groups(gate.tasks).at(Step::Cgroup)?;
+    match rustix::io::read(gate.wait, &mut [0; 1]).at(Step::IdMap)? {
+        // The launcher has told the agent, or is gone.
+        0 => Err(io::Error::from_raw_os_error(libc::ECANCELED)).at(Step::IdMap),
+        _ => Ok(()),
+    }
+}
+
 fn set_up(plan: &Plan<'_>) -> Result<Descriptors, Failure> {
+    if let Some(gate) = &plan.gate {
+        pass(gate)?;
+    }
     // Its owner changes with ours, to one that we have no rights over.
     let score = ManuallyDrop::new(
         open(c"/proc/self/oom_score_adj", OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())

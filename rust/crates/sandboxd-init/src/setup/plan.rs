@@ -26,6 +26,15 @@ pub(crate) struct Overlay {
     pub(crate) layers: Vec<Layer>,
 }
 
+/// What an init has to pass before it is where it belongs.
+#[derive(Debug)]
+pub(crate) struct Gate<'a> {
+    /// v1 `tasks` files to enter.
+    pub(crate) tasks: &'a [OwnedFd],
+    /// Has a byte when ids are mapped, and its end when they never will be.
+    pub(crate) wait: BorrowedFd<'a>,
+}
+
 /// One sandbox, as its order and the launcher's namespaces make it.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
@@ -43,6 +52,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) scores: Scores,
     /// Whether init makes its network namespace, rather than being born into one.
     pub(crate) makes_network: bool,
+    /// For an init that was born outside of its v1 groups, into a user namespace without ids.
+    pub(crate) gate: Option<Gate<'a>>,
     /// Where the launcher's command line is, which names paths of the host.
     pub(crate) title: Title,
 }

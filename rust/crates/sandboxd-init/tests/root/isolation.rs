@@ -9,7 +9,7 @@ fn a_program_runs_and_its_output_and_exit_code_come_back() {
     if !is_root() {
         return;
     }
-    let host = Host::start(0);
+    let host = Host::in_a_burst();
     let sandbox = host.launch(&Order::default());
 
     let ended = sandbox.run(&Command::new(&["/bin/true"]));
@@ -68,7 +68,7 @@ fn what_is_written_stays_inside_and_is_bounded() {
     if !is_root() {
         return;
     }
-    let host = Host::start(0);
+    let host = Host::in_a_burst();
     let sandbox = host.launch(&Order { disk_bytes: Some(4 << 20), ..Order::default() });
 
     let script = "set -e
@@ -95,7 +95,7 @@ fn other_users_exist_and_setuid_programs_work() {
     if !is_root() {
         return;
     }
-    let host = Host::start(0);
+    let host = Host::in_a_burst();
     let sandbox = host.launch(&Order::default());
 
     let mut user = Command::sh("id -u; id -g; id -G; grep CapEff /proc/self/status").user(1000);
@@ -118,7 +118,7 @@ fn the_usual_ways_out_are_closed() {
     if !is_root() {
         return;
     }
-    let host = Host::start(0);
+    let host = Host::in_a_burst();
     let sandbox = host.launch(&Order::default());
     let denied = |script: &str| {
         let ended = sandbox.sh(script);
@@ -173,7 +173,7 @@ fn a_hardened_sandbox_has_no_capabilities_at_all() {
     if !is_root() {
         return;
     }
-    let host = Host::start(0);
+    let host = Host::in_a_burst();
     let sandbox = host.launch(&Order { hardened: true, ..Order::default() });
     let status = sandbox.sh("grep -E 'Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp:' /proc/self/status");
     let none = "0000000000000000";
@@ -222,7 +222,7 @@ fn terminals_and_shared_memory_work() {
     if !is_root() {
         return;
     }
-    let host = Host::start(0);
+    let host = Host::in_a_burst();
     let sandbox = host.launch(&Order::default());
     let ended = sandbox.sh("script -qec 'tty; echo $-' /dev/null < /dev/null");
     assert!(ended.stdout.contains("/dev/pts/0"), "{}{}", ended.stdout, ended.stderr);

@@ -34,6 +34,43 @@ fn a_layer_that_does_not_exist_is_named_and_the_launcher_goes_on() {
 }
 
 #[test]
+fn an_init_is_the_same_wherever_it_was_born() {
+    if !is_root() {
+        return;
+    }
+    let host = Host::start(0);
+    let order = Order::default();
+    // The first one of a launcher that makes nothing ahead is born into a pair, the next is not.
+    let [pair, own] = [host.launch(&order), host.launch(&order)];
+    for sandbox in [&pair, &own] {
+        let map = fs::read_to_string(format!("/proc/{}/uid_map", sandbox.pid)).unwrap();
+        let expected = ["0".to_owned(), sandbox.ids.first.to_string(), "65536".to_owned()];
+        assert_eq!(map.split_ascii_whitespace().collect::<Vec<_>>(), expected);
+        let groups = fs::read_to_string(format!("/proc/{}/cgroup", sandbox.pid)).unwrap();
+        let group = format!("/sb-{}", sandbox.number);
+        let inside = groups.lines().filter(|line| line.ends_with(&group));
+        assert_eq!(inside.count(), host.cgroups.trees().len(), "{groups}");
+    }
+    let namespaces = |sandbox: &crate::support::Sandbox| {
+        let folder = fs::read_dir(format!("/proc/{}/ns", sandbox.pid)).unwrap();
+        let links = folder.map(|entry| fs::read_link(entry.unwrap().path()).unwrap());
+        links.collect::<std::collections::HashSet<_>>()
+    };
+    // But the time namespace, which is the machine's, under its two names.
+    assert_eq!(namespaces(&pair).intersection(&namespaces(&own)).count(), 1);
+    let seen = "cat /proc/self/uid_map /proc/self/gid_map | tr -s ' ' | cut -d' ' -f2,4;
+        cat /proc/sys/user/max_user_namespaces; cut -d: -f1 /proc/net/dev; stat -c '%u %g %a %n' / /usr \
+        /usr/bin /tmp /dev /proc; cut -d' ' -f3,4 /proc/1/stat; cut -d' ' -f2,5,6 /proc/mounts; \
+        ls /proc/1/fd; grep -E '^(Cap|Sec|NoNew|Sig)' /proc/1/status /proc/self/status";
+    let [pair_sees, own_sees] = [&pair, &own].map(|sandbox| sandbox.sh(seen));
+    assert_eq!(pair_sees.code(), Some(0), "{pair_sees:?}");
+    assert_eq!(pair_sees.stdout, own_sees.stdout);
+    host.end(pair);
+    host.end(own);
+    host.vanish();
+}
+
+#[test]
 fn ids_run_out_and_come_back() {
     if !is_root() {
         return;

@@ -99,6 +99,15 @@ impl Host {
         Self::with(pool, Cgroups::set_up_as(layout, &tree), &std::env::temp_dir())
     }
 
+    /// Of a launcher that has no namespaces ahead and knows the layers, as in a burst: its inits are born
+    /// into namespaces of their own.
+    pub(crate) fn in_a_burst() -> Self {
+        let host = Self::start(0);
+        let first = host.launch(&Order::default());
+        host.end(first);
+        host
+    }
+
     /// Without cgroups, with its state beneath a folder of the caller.
     pub(crate) fn beneath(base: &Path) -> Self {
         Self::with(0, Cgroups::none(), base)
