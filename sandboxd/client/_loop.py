@@ -7,6 +7,7 @@ the futures; Python code runs only to write when the socket is full, and to keep
 from __future__ import annotations
 
 import asyncio
+import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from sandboxd._native import Connection
@@ -23,11 +24,12 @@ T = TypeVar("T")
 class LoopConnection:
     """A connection on one event loop. Knows no loop itself, so that it keeps none alive."""
 
-    __slots__ = ("_keepalive", "_ticking", "native")
+    __slots__ = ("__weakref__", "_keepalive", "loop", "native", "ticking")
 
     def __init__(self, agent: Agent, loop: asyncio.AbstractEventLoop) -> None:
         """Connect, and have the loop watch the socket."""
         settings = agent.settings
+        self.loop = weakref.ref(loop)
         self.native = Connection(
             agent.path,
             keepalive=settings.keepalive,
@@ -36,24 +38,26 @@ class LoopConnection:
             on_failed=_stop_watching,
         )
         self._keepalive = settings.keepalive
-        self._ticking = False
+        self.ticking = False
+        """Whether a timer of the loop keeps it alive."""
         loop.add_reader(self.native.fileno(), self.native.on_readable)
 
     def submit(self, loop: asyncio.AbstractEventLoop, request: Request[Any], future: Any) -> int:
         """Send a call."""
         call = self.native.submit(request, future)
-        if not self._ticking:
-            self._schedule(loop)
+        if not self.ticking:
+            self.schedule(loop)
         return call
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         """Keep alive while calls wait; a quiet connection has no timer."""
         self.native.on_tick()
-        self._schedule(loop)
+        self.schedule(loop)
 
-    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+    def schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep alive from now on, if there is anything to wait for."""
         delay = self.native.tick_in
-        self._ticking = delay is not None
+        self.ticking = delay is not None
         if delay is not None:
             # The greeting may take longer, and what follows it is due by keepalives.
             loop.call_later(min(delay, self._keepalive), self._tick, loop)
@@ -178,12 +182,17 @@ class LoopStream(Generic[T]):
         self._connection.cancel(self._call)
 
 
+def _no_connection() -> None:
+    """Stand in for the reference to a connection that was not made yet."""
+
+
 class LoopTransport:
     """See `Transport`."""
 
     def __init__(self, agent: Agent) -> None:
         """Name the agent; nothing is sent."""
         self.agent = agent
+        self._last: Callable[[], LoopConnection | None] = _no_connection
 
     def is_at_hand(self) -> bool:
         """Whether a loop runs in this thread."""
@@ -195,10 +204,16 @@ class LoopTransport:
 
     async def call(self, request: Request[T]) -> T:
         """See `Transport`."""
+        # The whole of `submit` in one frame: every command passes here, and its code is cold then.
         loop = asyncio.get_running_loop()
-        connection = self._connected(loop)
+        connection = self._last()
+        if connection is None or connection.loop() is not loop or connection.native.failed:
+            connection = self._connected(loop)
+            self._last = weakref.ref(connection)
         future: asyncio.Future[T] = loop.create_future()
-        call = connection.submit(loop, request, future)
+        call = connection.native.submit(request, future)
+        if not connection.ticking:
+            connection.schedule(loop)
         try:
             return await future
         except BaseException:

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     )
 
 
+_NO_TIMES = (None, None, None)
+
+
 class AsyncSandbox:
     """An isolated environment for commands and files, usable at once.
 
@@ -283,18 +286,24 @@ class AsyncSandbox:
             ConnectionLostError: If reattaching failed for 4 seconds. The command may have run.
         """
         name = _ids.fresh("ex") if exec_id is None else _validate.identifier("exec_id", exec_id)
+        # What is left out is not checked: most calls give a command alone, and each step of Python
+        # costs several times the usual after a command has run.
         request = run_request(
             self._binding.sandbox_id,
             name,
             _validate.command(command),
-            _validate.environment(env),
-            _validate.directory("cwd", cwd),
-            _validate.user(user),
-            _validate.times(timeout, idle_output_timeout, cpu_time),
-            _validate.pty(pty),
-            _validate.flag("grader", grader),
-            _validate.stdin(stdin),
-            _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT),
+            [] if env is None else _validate.environment(env),
+            b"" if cwd is None else _validate.directory("cwd", cwd),
+            "" if user is None else _validate.user(user),
+            _NO_TIMES
+            if timeout is idle_output_timeout is cpu_time is None
+            else _validate.times(timeout, idle_output_timeout, cpu_time),
+            None if pty is None else _validate.pty(pty),
+            False if grader is False else _validate.flag("grader", grader),
+            None if stdin is None else _validate.stdin(stdin),
+            max_output_bytes
+            if max_output_bytes is DEFAULT_MAX_OUTPUT_BYTES
+            else _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT),
         )
         return run_result(name, await self._binding.call(request, begins=True))
 

@@ -10,8 +10,14 @@ use std::process::ExitCode;
 
 mod failure;
 mod launcher;
+mod memory;
 mod serve;
 mod setup;
+
+// Tests have several threads.
+#[cfg(not(test))]
+#[global_allocator]
+static MEMORY: memory::Dense = memory::Dense::new();
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);

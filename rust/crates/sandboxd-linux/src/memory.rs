@@ -6,7 +6,9 @@ use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::ptr::{NonNull, null_mut};
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
+};
 
 /// Lowest part of a region for a stack, never accessible.
 const GUARD: usize = 4096;
@@ -44,6 +46,13 @@ impl Region {
         // no other process changes what was read.
         let start = unsafe { mmap(null_mut(), length, protection, MapFlags::PRIVATE, file, 0) }?;
         Self::made(start.cast(), length)
+    }
+
+    /// Leaves the region out of every copy of this process, whose pages then need not be copied. No
+    /// child that is made by a fork may touch it. Best effort.
+    pub fn keep_from_forks(&self) {
+        // SAFETY: the mapping stays as it is here.
+        let _ = unsafe { madvise(self.start.as_ptr().cast(), self.length, Advice::LinuxDontFork) };
     }
 
     /// Memory for a stack, with a guard below it.

@@ -5,6 +5,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
 
+use rustix::process::Pid;
+
 use crate::protocol::Usage;
 use crate::syscall::check;
 

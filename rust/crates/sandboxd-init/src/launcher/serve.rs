@@ -45,6 +45,10 @@ enum End {
 /// ends takes the longer the more children there are.
 const ORDERS_BEFORE_ENDS: u32 = 16;
 
+/// How long no order comes until there is nothing else to do. In a burst, a pair made ahead between
+/// two orders would cost more than it saves.
+const QUIET: Timespec = Timespec { tv_sec: 0, tv_nsec: 3_000_000 };
+
 /// An init that runs.
 #[derive(Debug)]
 struct Running {
@@ -122,15 +126,19 @@ impl Launcher {
     fn serve_orders(&mut self, signals: &OwnedFd) -> io::Result<End> {
         seqpacket::send(&self.socket, &Hello::of_this_build().encode(), &[], Wait::Forever)?;
         let mut buffer = Region::new(MAX_PACKET)?;
+        // An order is taken out of it before init is cloned.
+        buffer.keep_from_forks();
         let mut orders = 0;
+        let mut quiet = true;
         loop {
             let mut ready =
                 [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(signals, PollFlags::IN)];
             // Refilling the pool is for when there is nothing else to do.
-            let at_once = Timespec::default();
-            let timeout = self.pool.wants_more().then_some(&at_once);
+            let patience = if quiet { Timespec::default() } else { QUIET };
+            let timeout = self.pool.wants_more().then_some(&patience);
             match poll(&mut ready, timeout) {
                 Ok(0) => {
+                    quiet = true;
                     self.pool.refill();
                     continue;
                 }
@@ -146,6 +154,7 @@ impl Launcher {
                 }
             }
             if order {
+                quiet = false;
                 orders += 1;
                 match seqpacket::receive(&self.socket, &mut buffer, Wait::Never) {
                     Ok(received) if received.length == 0 => return Ok(End::AgentIsGone),
