@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class LoopConnection:
-    """A connection on one event loop. Knows no loop itself, so that it keeps none alive."""
+    """A connection on one event loop, which it does not keep alive."""
 
     __slots__ = ("__weakref__", "_keepalive", "loop", "native", "ticking")
 

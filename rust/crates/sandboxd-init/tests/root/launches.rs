@@ -60,7 +60,7 @@ fn an_init_is_the_same_wherever_it_was_born() {
     assert_eq!(namespaces(&pair).intersection(&namespaces(&own)).count(), 1);
     let seen = "cat /proc/self/uid_map /proc/self/gid_map | tr -s ' ' | cut -d' ' -f2,4;
         cat /proc/sys/user/max_user_namespaces; cut -d: -f1 /proc/net/dev; stat -c '%u %g %a %n' / /usr \
-        /usr/bin /tmp /dev /proc; cut -d' ' -f3,4 /proc/1/stat; cut -d' ' -f2,5,6 /proc/mounts; \
+        /usr/bin /tmp /dev /proc; cut -d' ' -f3,4,19 /proc/1/stat; cut -d' ' -f2,5,6 /proc/mounts; \
         ls /proc/1/fd; grep -E '^(Cap|Sec|NoNew|Sig)' /proc/1/status /proc/self/status";
     let [pair_sees, own_sees] = [&pair, &own].map(|sandbox| sandbox.sh(seen));
     assert_eq!(pair_sees.code(), Some(0), "{pair_sees:?}");
