@@ -77,7 +77,8 @@ async def test_a_program_left_in_the_background_forges_no_answer_of_the_next_com
                 f"sleep 0.01; printf '<%s>' {number}; (exit {number})", timeout=30
             )
             assert (result.exit_code, result.ended) == (number, False)
-            assert f"<{number}>" in result.output
+            # What the others wrote may be so much that ours is not among what is kept.
+            assert f"<{number}>" in result.output or result.truncated
             assert f"<{number - 1}>" not in result.output
 
 

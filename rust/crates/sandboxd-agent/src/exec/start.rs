@@ -151,8 +151,14 @@ fn order(
         Some(size) => terminal::open(&*enclosure.root, enclosure.ids, &identity, size)
             .and_then(|terminal| descriptors::on_terminal(terminal, control)),
     };
-    let what = if command.pty.is_some() { "a terminal" } else { "a pipe" };
-    let (mut ours, theirs) = made.map_err(|error| out_of(what, &error))?;
+    let (mut ours, theirs) = made.map_err(|error| match command.pty {
+        None => out_of("a pipe", &error),
+        Some(_) if terminal::is_barred(&error) => {
+            let message = format!("the sandbox has barred its terminals: {error}");
+            CallError::new(ErrorCode::ExecFailed, message).with_reason("descriptor")
+        }
+        Some(_) => out_of("a terminal", &error),
+    })?;
 
     let Payload { bytes, argc, envc } = payload;
     let in_memfd = bytes.len() + ORDER_FIELDS > MAX_PACKET;

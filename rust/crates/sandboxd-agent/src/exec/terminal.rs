@@ -110,6 +110,12 @@ pub(crate) fn open(
     Ok((master, slave))
 }
 
+/// Whether [`open`] failed because of what the sandbox did to its `/dev`.
+pub(crate) fn is_barred(error: &io::Error) -> bool {
+    let barred = [Errno::ACCESS, Errno::PERM, Errno::NOENT, Errno::NODEV, Errno::LOOP];
+    Errno::from_io_error(error).is_some_and(|errno| barred.contains(&errno))
+}
+
 /// Changes the size. Programs in the foreground get SIGWINCH.
 ///
 /// # Errors
