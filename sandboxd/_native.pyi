@@ -28,6 +28,7 @@ __all__ = [
     "make_dir_request",
     "move_file_request",
     "read_file_request",
+    "read_output_request",
     "release_request",
     "remove_file_request",
     "resize_request",
@@ -184,6 +185,14 @@ class ExecEnd:
     def io_write_bytes(self) -> int | None:
         """Bytes written to block devices, likewise."""
 
+    @property
+    def stdout_sha256(self) -> str | None:
+        """Hash of all of stdout in hexadecimal, where bytes of it are lost."""
+
+    @property
+    def stderr_sha256(self) -> str | None:
+        """Hash of all of stderr in hexadecimal, where bytes of it are lost."""
+
 @final
 class RunReply:
     """Result of a run; each look at a stream makes a new bytes object."""
@@ -231,6 +240,14 @@ class ExecSummary:
     @property
     def end(self) -> ExecEnd | None:
         """How it ended."""
+
+    @property
+    def stdin_offset(self) -> int | None:
+        """Bytes of stdin taken so far; `None` if it is the null device."""
+
+    @property
+    def stdin_ended(self) -> bool:
+        """Whether no more stdin is taken."""
 
 @final
 class SandboxRecord:
@@ -433,6 +450,11 @@ def attach_request(
     sandbox_id: str, exec_id: str, stdout_offset: int, stderr_offset: int, no_wait: bool
 ) -> Request[tuple[str, int, bytes] | ExecEnd]:
     """Build `Exec.Attach`; items are stream, offset and bytes, then the end."""
+
+def read_output_request(
+    sandbox_id: str, exec_id: str, stream: str, offset: int, length: int
+) -> Request[tuple[str, int, bytes] | ExecEnd]:
+    """Build `Exec.Attach` for what is there of one stream; items are as above, without an end."""
 
 def write_stdin_request(
     sandbox_id: str,

@@ -5,12 +5,14 @@
   * UnknownTemplateError       no template has this name
   * UnsupportedError           the host cannot give what was asked for
   * ResourceExhaustedError     a table of the agent is full, or a file longer than `max_bytes`
+  * OutputRangeError           output at this offset is not kept, or was never written
   * SandboxNotFoundError       no sandbox has this id
   * SandboxClosedError         the sandbox was closed by its holder
   * SandboxLostError           the infrastructure ended it; files and processes are gone
   * LaunchFailedError          the sandbox could not be made
   * ExecFailedError            the program could not be started
-  * ExecNotFoundError          no exec has this id, or it ended too long ago
+  * ExecNotFoundError          no exec has this id
+    * ExecExpiredError         one had, and its result is not kept any more
   * ExecConflictError          the id names another command
   * PatternNotFoundError       a shell's output has no match, up to its end or the timeout
   * FileError                  a file call failed
@@ -52,6 +54,7 @@ __all__ = [
     "DirectoryNotEmptyError",
     "DiskFullError",
     "ExecConflictError",
+    "ExecExpiredError",
     "ExecFailedError",
     "ExecNotFoundError",
     "FileError",
@@ -60,6 +63,7 @@ __all__ = [
     "InvalidArgumentError",
     "LaunchFailedError",
     "NotARegularFileError",
+    "OutputRangeError",
     "PatternNotFoundError",
     "PermissionDeniedError",
     "ResourceExhaustedError",
@@ -170,10 +174,41 @@ class ExecFailedError(SandboxError):
         return self.reason
 
 
+class OutputRangeError(SandboxError):
+    """Output at this offset is not kept any more, or was not written so far.
+
+    Nothing of other offsets is given instead.
+    """
+
+    code = "output_range"
+
+    @property
+    def stream(self) -> str:
+        """`stdout` or `stderr`."""
+        return self.reason.partition(":")[0]
+
+    @property
+    def kept(self) -> tuple[tuple[int, int], ...]:
+        """What can be read: offsets of the first byte of each part and of the one after it."""
+        parts = filter(None, self.reason.partition(":")[2].split(","))
+        pairs = (part.partition("-") for part in parts)
+        return tuple((int(start), int(end)) for start, _, end in pairs)
+
+
 class ExecNotFoundError(SandboxError):
-    """No exec has this id, or it ended so long ago that its result is not kept."""
+    """No exec has this id, as far as the agent remembers; see `ExecExpiredError`."""
 
     code = "exec_not_found"
+
+
+class ExecExpiredError(ExecNotFoundError):
+    """An exec had this id, and its result is not kept any more.
+
+    A result is kept for a minute, and the last 1,024 of a sandbox at most, with 64 MiB of their
+    output in memory and 1 GiB on disk. That an id was used is known of the last 65,536.
+    """
+
+    code = "exec_expired"
 
 
 class ExecConflictError(SandboxError):
@@ -352,6 +387,7 @@ _LEAVES = (
     DirectoryNotEmptyError,
     DiskFullError,
     ExecConflictError,
+    ExecExpiredError,
     ExecFailedError,
     ExecNotFoundError,
     FileFailedError,
@@ -359,6 +395,7 @@ _LEAVES = (
     InvalidArgumentError,
     LaunchFailedError,
     NotARegularFileError,
+    OutputRangeError,
     PatternNotFoundError,
     PermissionDeniedError,
     ResourceExhaustedError,

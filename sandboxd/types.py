@@ -30,6 +30,7 @@ __all__ = [
     "SandboxInfo",
     "ShellResult",
     "Startup",
+    "TextOutput",
     "TreeResult",
     "WriteResult",
 ]
@@ -39,8 +40,19 @@ Command = str | Sequence[str | bytes]
 
 
 OutputPolicy = Literal["spill", "block", "drop_oldest"]
-"""What becomes of a process's output while nobody reads it and its window is full: it goes to a
-file, the process waits, or the oldest of it is dropped."""
+"""What becomes of a process's output that does not fit into its window in memory.
+
+`spill`: it goes to a file. The first 64 MiB of each stream stay there, and all that some reader, or
+nobody at all, has not read. An exec has at most 512 MiB there, all execs of an agent 4 GiB, half of
+what is free, and less where the only files are in memory; the more others have, the less there is
+for one. Beyond that the process waits in its write, for the reader that is furthest ahead.
+
+`block`: it waits in its write until somebody has read; of several readers the one that is furthest
+ahead counts.
+
+`drop_oldest`: it never waits, and the oldest output is dropped.
+
+Whoever reads more slowly than the rest, and misses something, sees the offset jump."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +162,55 @@ class ExecResult:
     memory, as all of a sandbox's own are, count nothing. `None` where the kernel does not count."""
     io_write_bytes: int | None = None
     """Bytes that they wrote to disks, as `io_read_bytes`."""
+    _cuts: Mapping[str, tuple[int, int]] = field(
+        default_factory=dict, repr=False, compare=False, hash=False
+    )
+    """Of each stream that was shortened: bytes before the gap, and bytes that are missing."""
+    _hashes: Mapping[str, str | None] = field(
+        default_factory=dict, repr=False, compare=False, hash=False
+    )
+    """Of each stream that is not whole in the result: its hash; `None` if it is not known."""
     _text: dict[str, str] = field(
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
 
     @property
     def stdout(self) -> str:
-        """`stdout_bytes` as UTF-8 text; invalid bytes are replaced. Decoded on first use."""
+        """`stdout_bytes` as UTF-8 text; invalid bytes are replaced. Decoded on first use.
+
+        Where bytes are missing it has a line `[... 123 bytes not kept ...]`, and a character that
+        the gap cut is left out. The bytes themselves never have a marker.
+        """
         return self._decoded("stdout", self.stdout_bytes)
 
     @property
     def stderr(self) -> str:
-        """`stderr_bytes` as UTF-8 text; invalid bytes are replaced. Decoded on first use."""
+        """`stderr_bytes` as UTF-8 text; otherwise as `stdout`."""
         return self._decoded("stderr", self.stderr_bytes)
+
+    @property
+    def stdout_head_bytes(self) -> int | None:
+        """Bytes of `stdout_bytes` before the gap; `None` when nothing is missing."""
+        return self._cuts["stdout"][0] if "stdout" in self._cuts else None
+
+    @property
+    def stderr_head_bytes(self) -> int | None:
+        """Bytes of `stderr_bytes` before the gap; `None` when nothing is missing."""
+        return self._cuts["stderr"][0] if "stderr" in self._cuts else None
+
+    @property
+    def stdout_sha256(self) -> str | None:
+        """SHA-256 of all that was written to stdout, kept or not, in hexadecimal.
+
+        `None` when it is not known: of a process that was read in part before `wait`, or of which
+        output was dropped before it was read. Computed on first use when all of it is here.
+        """
+        return self._hash("stdout", self.stdout_bytes)
+
+    @property
+    def stderr_sha256(self) -> str | None:
+        """SHA-256 of all that was written to stderr; otherwise as `stdout_sha256`."""
+        return self._hash("stderr", self.stderr_bytes)
 
     @property
     def ok(self) -> bool:
@@ -172,8 +220,35 @@ class ExecResult:
     def _decoded(self, stream: str, data: bytes) -> str:
         text = self._text.get(stream)
         if text is None:
-            text = self._text[stream] = data.decode("utf-8", "replace")
+            cut = self._cuts.get(stream)
+            text = data.decode("utf-8", "replace") if cut is None else _marked(data, *cut)
+            self._text[stream] = text
         return text
+
+    def _hash(self, stream: str, data: bytes) -> str | None:
+        if stream in self._hashes:
+            return self._hashes[stream]
+        name = f"{stream}_sha256"
+        digest = self._text.get(name)
+        if digest is None:
+            import hashlib  # noqa: PLC0415  (most results are never hashed)
+
+            digest = self._text[name] = hashlib.sha256(data).hexdigest()
+        return digest
+
+
+def _marked(data: bytes, head: int, missing: int) -> str:
+    """Decode two parts of a stream, with a line for what is missing between them."""
+    import codecs  # noqa: PLC0415  (as above)
+
+    # Not told that its input ends, a decoder holds back the first bytes of a cut character.
+    before = codecs.getincrementaldecoder("utf-8")("replace").decode(data[:head])
+    tail = data[head:]
+    start = 0
+    while start < min(3, len(tail)) and tail[start] & 0xC0 == 0x80:  # noqa: PLR2004  (RFC 3629)
+        start += 1
+    after = tail[start:].decode("utf-8", "replace")
+    return f"{before}\n[... {missing} bytes not kept ...]\n{after}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +295,16 @@ class Output:
     """The bytes, never empty. A character may be cut at either end."""
     offset: int
     """Bytes of the stream before it. A jump means that output was not kept in between."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextOutput:
+    """A piece of what a process wrote, as text."""
+
+    stream: Literal["stdout", "stderr"]
+    """Which stream it is from."""
+    text: str
+    """Whole characters, never empty. Bytes that are no UTF-8 are replaced by U+FFFD."""
 
 
 @dataclass(frozen=True, slots=True)

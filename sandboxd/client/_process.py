@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sandboxd._native import resize_request, signal_request
 from sandboxd.client import _validate
-from sandboxd.client._output import Kept, OutputReader
+from sandboxd.client._output import Kept, OutputReader, read_range
 from sandboxd.client._results import exec_result
 from sandboxd.client._stdin import StdinWriter
+from sandboxd.client._text import TextDecoder
 from sandboxd.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from sandboxd._native import ExecEnd
     from sandboxd.client._binding import Binding
-    from sandboxd.types import ExecResult, Output
+    from sandboxd.types import ExecResult, Output, TextOutput
 
 _SIGTERM = 15
 """The same on every Linux; importing `signal` for it would cost more than this module."""
@@ -31,19 +34,31 @@ class AsyncProcess:
         async for output in process:
             print(output.stream, output.data)
 
+    `text` gives the same in whole characters, `read` any part of what is kept.
+
     It runs on when this object is dropped, until it ends by itself, is killed, or its sandbox is
     closed. A broken connection is repaired by reading on from the same offset.
     """
 
-    def __init__(self, binding: Binding, exec_id: str, pid: int, *, stdin: bool) -> None:
-        """Wrap an exec that was started. Use `AsyncSandbox.start`, not this."""
+    def __init__(
+        self,
+        binding: Binding,
+        exec_id: str,
+        pid: int,
+        *,
+        stdin: bool,
+        stdin_offset: int = 0,
+        stdin_ended: bool = False,
+        offsets: tuple[int, int] = (0, 0),
+    ) -> None:
+        """Wrap an exec that was started. Use `AsyncSandbox.start` or `attach`, not this."""
         self._binding = binding
         self._exec_id = exec_id
         self._pid = pid
         self._stdin = stdin
-        self._stdin_ended = False
-        self._input = StdinWriter(binding, exec_id)
-        self._reader = OutputReader(binding, exec_id)
+        self._stdin_ended = stdin_ended
+        self._input = StdinWriter(binding, exec_id, offset=stdin_offset)
+        self._reader = OutputReader(binding, exec_id, *offsets)
         self._end: ExecEnd | None = None
 
     def __repr__(self) -> str:
@@ -78,6 +93,58 @@ class AsyncProcess:
             raise StopAsyncIteration
         return output
 
+    async def text(self) -> AsyncIterator[TextOutput]:
+        """Iterate over output that was not returned yet, as text. For one reader at a time.
+
+        Characters are whole, however the bytes came; each stream is decoded on its own. Bytes that
+        are no UTF-8 are replaced, and so is a character that ends in what was not kept. A part of
+        a character that waits for its rest is lost when iterating is left early.
+
+        Raises:
+            SandboxError: As iterating over the process.
+        """
+        decoder = TextDecoder()
+        async for output in self:
+            if (piece := decoder.decode(output)) is not None:
+                yield piece
+        for piece in decoder.finish():
+            yield piece
+
+    async def read(
+        self,
+        stream: Literal["stdout", "stderr"],
+        offset: int = 0,
+        length: int = DEFAULT_MAX_OUTPUT_BYTES,
+    ) -> bytes:
+        """Read output that is kept, wherever iterating or `wait` are. Waits for nothing.
+
+        How much is kept depends on the process's `output`; it is forgotten with its result.
+
+        Args:
+            stream: `stdout` or `stderr`.
+            offset: Bytes of the stream before the first one that is read.
+            length: Most bytes to return, up to 256 MiB.
+
+        Returns:
+            Bytes from `offset` on: fewer than `length` if fewer are there, or if the next ones are
+            not kept. Empty at the end of what was written.
+
+        Raises:
+            InvalidArgumentError: If an argument is wrong.
+            OutputRangeError: If the byte at `offset` is not kept any more, or `offset` is beyond
+                what was written; `kept` says what can be read.
+            ExecExpiredError: If the result is not kept any more.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired for 4 seconds.
+        """
+        return await read_range(
+            self._binding,
+            self._exec_id,
+            _validate.stream(stream),
+            _validate.count("offset", offset, 0, _validate.OFFSET_LIMIT),
+            _validate.count("length", length, 0, _validate.OUTPUT_LIMIT),
+        )
+
     async def wait(self, *, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES) -> ExecResult:
         """Wait for the end.
 
@@ -94,7 +161,7 @@ class AsyncProcess:
         Raises:
             SandboxLostError: If the infrastructure ended the sandbox.
             SandboxClosedError: If the sandbox was closed.
-            ExecNotFoundError: If the process ended so long ago that its result is not kept:
+            ExecExpiredError: If the process ended so long ago that its result is not kept:
                 more than a minute, or a thousand execs.
             ConnectionLostError: If the connection could not be repaired for 4 seconds.
         """
@@ -113,9 +180,16 @@ class AsyncProcess:
         else:
             end = self._end
         assert end is not None  # noqa: S101  (a reader returns None only when it knows the end)
-        stdout, stderr = kept["stdout"].value(), kept["stderr"].value()
-        truncated = kept["stdout"].truncated or kept["stderr"].truncated
-        return exec_result(self._exec_id, end, stdout, stderr, truncated=truncated)
+        stdout, stderr = kept["stdout"], kept["stderr"]
+        cuts = {name: cut for name, each in kept.items() if (cut := each.cut()) is not None}
+        hashes: dict[str, str | None] = {}
+        if stdout_offset or "stdout" in cuts:
+            hashes["stdout"] = end.stdout_sha256 or stdout.hash()
+        if stderr_offset or "stderr" in cuts:
+            hashes["stderr"] = end.stderr_sha256 or stderr.hash()
+        return exec_result(
+            self._exec_id, end, stdout.value(), stderr.value(), cuts=cuts, hashes=hashes
+        )
 
     async def write_stdin(self, data: bytes | bytearray | memoryview | str) -> None:
         """Write to stdin, and wait until the process or the pipe has taken it.

@@ -19,8 +19,14 @@ from sandboxd.types import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from typing_extensions import Never
+
     from sandboxd._native import AgentInfo as NativeAgentInfo
     from sandboxd._native import ExecEnd, ExecSummary, FileRecord, RunReply, SandboxRecord
+
+_NONE: Mapping[str, Never] = {}
 
 _CAUSES = {cause.value: cause for cause in Cause}
 _TIMES = (Cause.TIMEOUT, Cause.CPU_LIMIT, Cause.IDLE_OUTPUT_TIMEOUT)
@@ -28,14 +34,34 @@ _TIMES = (Cause.TIMEOUT, Cause.CPU_LIMIT, Cause.IDLE_OUTPUT_TIMEOUT)
 
 def run_result(exec_id: str, reply: RunReply) -> ExecResult:
     """Build the result of a run."""
-    truncated = reply.stdout_head_bytes is not None or reply.stderr_head_bytes is not None
-    return exec_result(exec_id, reply.end, reply.stdout, reply.stderr, truncated=truncated)
+    end = reply.end
+    stdout, stderr = reply.stdout, reply.stderr
+    if reply.stdout_head_bytes is None and reply.stderr_head_bytes is None:
+        return exec_result(exec_id, end, stdout, stderr)
+    cuts: dict[str, tuple[int, int]] = {}
+    hashes: dict[str, str | None] = {}
+    if reply.stdout_head_bytes is not None:
+        cuts["stdout"] = (reply.stdout_head_bytes, end.stdout_total_bytes - len(stdout))
+        hashes["stdout"] = end.stdout_sha256
+    if reply.stderr_head_bytes is not None:
+        cuts["stderr"] = (reply.stderr_head_bytes, end.stderr_total_bytes - len(stderr))
+        hashes["stderr"] = end.stderr_sha256
+    return exec_result(exec_id, end, stdout, stderr, cuts=cuts, hashes=hashes)
 
 
 def exec_result(
-    exec_id: str, end: ExecEnd, stdout: bytes, stderr: bytes, *, truncated: bool
+    exec_id: str,
+    end: ExecEnd,
+    stdout: bytes,
+    stderr: bytes,
+    *,
+    cuts: Mapping[str, tuple[int, int]] = _NONE,
+    hashes: Mapping[str, str | None] = _NONE,
 ) -> ExecResult:
-    """Build the result of an exec whose output was collected."""
+    """Build the result of an exec whose output was collected.
+
+    `cuts` and `hashes` are for streams that are not whole: see `ExecResult`.
+    """
     cause = _CAUSES[end.cause]
     return ExecResult(
         exec_id=exec_id,
@@ -46,7 +72,7 @@ def exec_result(
         stderr_bytes=stderr,
         stdout_total_bytes=end.stdout_total_bytes,
         stderr_total_bytes=end.stderr_total_bytes,
-        truncated=truncated,
+        truncated=bool(cuts),
         duration=end.duration,
         cpu_time=end.cpu_time,
         peak_memory=end.peak_memory,
@@ -54,6 +80,8 @@ def exec_result(
         limit_peak=_in_unit(cause, end.limit_peak),
         io_read_bytes=end.io_read_bytes,
         io_write_bytes=end.io_write_bytes,
+        _cuts=cuts,
+        _hashes=hashes,
     )
 
 

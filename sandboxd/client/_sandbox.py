@@ -17,10 +17,11 @@ from sandboxd.client import _ids, _validate
 from sandboxd.client._agent import current_agent
 from sandboxd.client._binding import Binding
 from sandboxd.client._files import AsyncFiles
+from sandboxd.client._output import read_range
 from sandboxd.client._process import DEFAULT_MAX_OUTPUT_BYTES, AsyncProcess
 from sandboxd.client._results import exec_info, run_result, sandbox_info
 from sandboxd.client._shell import AsyncShell
-from sandboxd.exceptions import SandboxError, SandboxNotFoundError
+from sandboxd.exceptions import ExecNotFoundError, SandboxError, SandboxNotFoundError
 
 if TYPE_CHECKING:
     import os
@@ -339,9 +340,10 @@ class AsyncSandbox:
             grader: Whether it sees the protected files. Nothing else in the sandbox runs meanwhile.
             stdin: Whether stdin is a pipe for `write_stdin`. False: the null device. A terminal
                 always takes input.
-            output: What becomes of output beyond the window while nobody reads it.
-            output_window_bytes: Bytes kept of each stream in memory, 4,096 to 256 MiB. `None`:
-                1 MiB.
+            output: What becomes of output beyond the window; see `OutputPolicy`.
+            output_window_bytes: Bytes kept of each stream in memory, 4,096 to 256 MiB, and half a
+                MiB for what is on its way. `None`: 1 MiB. While all windows of the agent together
+                have more than 256 MiB, 64 KiB at most.
             exec_id: Name of this exec; an id that exists is attached to, not started again.
                 `None`: a fresh one.
 
@@ -404,4 +406,60 @@ class AsyncSandbox:
             env=_validate.environment(env),
             user=_validate.user(user),
             pty=_validate.pty(pty),
+        )
+
+    async def attach(
+        self,
+        exec_id: str,
+        *,
+        stdout_offset: int | None = None,
+        stderr_offset: int | None = None,
+    ) -> AsyncProcess:
+        """Find a process that was started before, by this handle or another one, running or ended.
+
+        Iterating over what is returned begins at the offsets. Any number may read one process, each
+        at its own speed.
+
+        Args:
+            exec_id: Name of the exec. One of `run` will do; of it the first and the last half of
+                its `max_output_bytes` are kept.
+            stdout_offset: Bytes of stdout before the first one to read. `None`: what is kept is
+                read from its beginning, and a gap shows as a jump of the offset.
+            stderr_offset: The same of stderr.
+
+        Returns:
+            The process. `write_stdin` goes on after what was written so far.
+
+        Raises:
+            InvalidArgumentError: If an argument is wrong.
+            ExecNotFoundError: If the sandbox never had this exec, as far as is known.
+            ExecExpiredError: If it had, and the result is not kept any more.
+            OutputRangeError: If an offset that was given is not kept any more, or is beyond what
+                was written; `kept` says what can be read.
+            SandboxError: As `run`.
+        """
+        name = _validate.identifier("exec_id", exec_id)
+        offsets = {
+            "stdout": _validate.offset("stdout_offset", stdout_offset),
+            "stderr": _validate.offset("stderr_offset", stderr_offset),
+        }
+        await self._binding.ready()
+        found = None
+        for each in await self._binding.call(list_execs_request(self.id)):
+            if each.exec_id == name:
+                found = each
+        # Of an id that is not in the list this says why, and of an offset whether it can be read.
+        for stream, offset in offsets.items():
+            if offset is not None or found is None:
+                await read_range(self._binding, name, stream, offset or 0, 0)
+        if found is None:
+            raise ExecNotFoundError(f"sandbox {self.id} has no exec {name!r}")
+        return AsyncProcess(
+            self._binding,
+            name,
+            found.pid,
+            stdin=found.stdin_offset is not None,
+            stdin_offset=found.stdin_offset or 0,
+            stdin_ended=found.stdin_ended,
+            offsets=(offsets["stdout"] or 0, offsets["stderr"] or 0),
         )

@@ -17,12 +17,14 @@ _CHUNK = 1024 * 1024
 class StdinWriter:
     """One input of an exec: its stdin, or its control socket. For one writer at a time."""
 
-    def __init__(self, binding: Binding, exec_id: str, *, control: bool = False) -> None:
-        """Begin at offset 0; nothing is sent."""
+    def __init__(
+        self, binding: Binding, exec_id: str, *, control: bool = False, offset: int = 0
+    ) -> None:
+        """Begin at an offset; nothing is sent."""
         self._binding = binding
         self._exec_id = exec_id
         self._control = control
-        self._offset = 0
+        self._offset = offset
 
     async def write(self, data: bytes) -> None:
         """Write all of it, and wait until it is taken."""

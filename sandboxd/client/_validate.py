@@ -35,6 +35,9 @@ STDIN_LIMIT = 16 * 1024 * 1024
 OUTPUT_LIMIT = 256 * 1024 * 1024
 """Bytes kept of one stream of a run. Both fit into the longest frame that a client takes."""
 
+OFFSET_LIMIT = 2**63 - 1
+"""Highest position in a stream."""
+
 PATH_LIMIT = 4_095
 """Bytes of a path: Linux's, without the final zero byte."""
 
@@ -123,6 +126,18 @@ def output_policy(value: str) -> str:
         choices = ", ".join(map(repr, get_args(OutputPolicy)))
         raise InvalidArgumentError(f"output must be one of {choices}, not {_shown(value)}")
     return value
+
+
+def stream(value: str) -> str:
+    """Check the name of an output stream."""
+    if value not in ("stdout", "stderr"):
+        raise InvalidArgumentError(f"stream must be 'stdout' or 'stderr', not {_shown(value)}")
+    return value
+
+
+def offset(name: str, value: int | None) -> int | None:
+    """Check a position in a stream; `None` stays."""
+    return None if value is None else count(name, value, 0, OFFSET_LIMIT)
 
 
 def output_window(value: int | None) -> int | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sandboxd.testing import (
     commands,
     files,
+    kept_output,
     lifetimes,
     limits,
     output,
@@ -27,6 +28,7 @@ CHECKS: tuple[Check, ...] = (
     *timeouts.registry.checks,
     *streams.registry.checks,
     *output.registry.checks,
+    *kept_output.registry.checks,
     *terminals.registry.checks,
     *shells.registry.checks,
     *commands.registry.checks,

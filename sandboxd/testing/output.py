@@ -31,6 +31,22 @@ async def o1_a_character_cut_in_two_writes_is_one_character(setup: Setup) -> Non
 
 
 @registry.check()
+async def o1_text_of_a_stream_has_whole_characters_however_they_were_written(setup: Setup) -> None:
+    """Each stream is decoded on its own."""
+    async with setup.sandbox() as sandbox:
+        process = await sandbox.start(
+            r"printf '\360\237'; sleep .1; printf '\303' >&2; sleep .1; printf '\230\200';"
+            r"sleep .1; printf '\244' >&2; printf '\377'; sleep .1; printf 'a\342\202'"
+        )
+        text = {"stdout": "", "stderr": ""}
+        async for piece in process.text():
+            expect(piece.text != "", "a piece is empty")
+            text[piece.stream] += piece.text
+        expect_equal("stdout", text["stdout"], "\U0001f600\ufffda\ufffd")
+        expect_equal("stderr", text["stderr"], "ä")
+
+
+@registry.check()
 async def o2_bytes_that_are_no_text_cost_neither_the_result_nor_themselves(setup: Setup) -> None:
     """One odd byte must not cost the sample."""
     async with setup.sandbox() as sandbox:
@@ -92,6 +108,25 @@ async def o9_no_message_size_limit_shows_through(setup: Setup) -> None:
             )
 
 
+@registry.check(seconds=300)
+async def o9_a_stream_of_half_a_billion_bytes_has_the_right_hash(setup: Setup) -> None:
+    """Streamed, nothing has a size limit either."""
+    async with setup.sandbox() as sandbox:
+        for total in (5_000_000, 500_000_000):
+            process = await sandbox.start(f"head -c {total} /dev/zero | tr '\\0' x")
+            seen, right = hashlib.sha256(), hashlib.sha256()
+            async for chunk in process:
+                seen.update(chunk.data)
+                right.update(b"x" * len(chunk.data))
+            result = await process.wait()
+            expect_equal(
+                f"exit code and total of {total} bytes",
+                (result.exit_code, result.stdout_total_bytes),
+                (0, total),
+            )
+            expect_equal(f"the hash of {total} bytes", seen.digest(), right.digest())
+
+
 @registry.check(seconds=180)
 async def o9_a_stream_of_any_size_arrives_byte_for_byte(setup: Setup) -> None:
     """Every byte, in order, once."""
@@ -122,6 +157,28 @@ async def o10_what_is_shortened_says_so_and_keeps_head_and_tail(setup: Setup) ->
         expect_equal("the total", result.stdout_total_bytes, SEQ_MILLION_BYTES)
         expect_equal("stderr", result.stderr_bytes, b"end\n")
         expect_equal("the total of stderr", result.stderr_total_bytes, 4)
+
+
+@registry.check()
+async def o10_the_text_of_what_is_shortened_has_a_marker_and_the_bytes_have_none(
+    setup: Setup,
+) -> None:
+    """How much is missing is in its words, and the hash is that of the whole."""
+    whole = "".join(f"{number}\n" for number in range(1, 1_000_001)).encode()
+    async with setup.sandbox() as sandbox:
+        for cap in (0, 1, 999, 65_536):
+            result = await sandbox.run("seq 1 1000000", max_output_bytes=cap)
+            head, tail = cap - cap // 2, cap // 2
+            start, end = whole[:head], whole[len(whole) - tail :]
+            expect_equal("the bytes", result.stdout_bytes, start + end)
+            marker = f"\n[... {len(whole) - cap} bytes not kept ...]\n"
+            expect_equal("the text", result.stdout, start.decode() + marker + end.decode())
+            expect_equal("bytes of the head", result.stdout_head_bytes, head)
+            expect_equal("the hash", result.stdout_sha256, hashlib.sha256(whole).hexdigest())
+        result = await sandbox.run("seq 1 2000")
+        expect_equal("the text of what is whole", result.stdout.encode(), SEQ_2000)
+        expect_equal("its hash", result.stdout_sha256, hashlib.sha256(SEQ_2000).hexdigest())
+        expect_equal("its head", result.stdout_head_bytes, None)
 
 
 @registry.check()

@@ -24,6 +24,7 @@ REQUESTS = {
     ),
     "attach": (YES, _native.attach_request("s", "e", 0, 0, NO)),
     "write stdin": (YES, _native.write_stdin_request("s", "e", 0, b"", NO, NO)),
+    "read output": (YES, _native.read_output_request("s", "e", "stdout", 0, 1)),
     "cancel": (YES, _native.signal_request("s", "e", 0, YES)),
     "signal": (NO, _native.signal_request("s", "e", 15, NO)),
     "resize": (YES, _native.resize_request("s", "e", 24, 80)),

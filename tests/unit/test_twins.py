@@ -70,8 +70,10 @@ def test_both_have_the_same_signatures_and_docstrings(twin: type) -> None:
             continue
         assert callable(member)
         assert _signature(other) == _signature(member), name
-        assert inspect.iscoroutinefunction(member) == (name not in AT_ONCE), name
+        waits = inspect.iscoroutinefunction(member) or inspect.isasyncgenfunction(member)
+        assert waits == (name not in AT_ONCE), name
         assert not inspect.iscoroutinefunction(other), name
+        assert not inspect.isasyncgenfunction(other), name
 
 
 def test_both_are_made_the_same_way() -> None:

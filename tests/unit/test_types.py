@@ -38,6 +38,20 @@ def test_o2_invalid_bytes_are_replaced_in_the_text_and_kept_in_the_bytes() -> No
     assert ended.stdout_bytes == b"\xff\xfe"
 
 
+def test_o10_the_marker_stands_in_the_text_and_characters_at_the_gap_are_left_out() -> None:
+    cut = result(stdout_bytes=b"a\xc3" + b"\x82\xacb", _cuts={"stdout": (2, 77)}, truncated=True)
+    assert cut.stdout == "a\n[... 77 bytes not kept ...]\nb"
+    assert cut.stdout_bytes == b"a\xc3\x82\xacb"
+    assert (cut.stdout_head_bytes, cut.stderr_head_bytes) == (2, None)
+
+
+def test_the_hash_is_computed_of_what_is_whole_and_given_or_unknown_otherwise() -> None:
+    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert result().stdout_sha256 == empty
+    cut = result(_hashes={"stdout": "abc", "stderr": None})
+    assert (cut.stdout_sha256, cut.stderr_sha256) == ("abc", None)
+
+
 def test_text_is_decoded_once() -> None:
     ended = result(stderr_bytes=b"words")
     assert ended.stderr is ended.stderr

@@ -97,7 +97,10 @@ def _interruptible() -> Iterator[list[int]]:
 
 async def _play(order: Order, *, show: bool) -> ExecResult:
     async with AsyncSandbox(**order.sandbox) as sandbox:
-        process = await sandbox.start(order.argv, timeout=order.timeout, stdin=order.stdin)
+        # As in a pipe, the program waits for whoever reads: nothing is dropped, nothing piles up.
+        process = await sandbox.start(
+            order.argv, timeout=order.timeout, stdin=order.stdin, output="block"
+        )
         feeding = asyncio.ensure_future(_feed(process)) if order.stdin else None
         try:
             if show:

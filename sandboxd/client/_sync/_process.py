@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from sandboxd.client._blocking import drive
 from sandboxd.client._process import DEFAULT_MAX_OUTPUT_BYTES
+from sandboxd.client._text import TextDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from sandboxd.client._process import AsyncProcess
-    from sandboxd.types import ExecResult, Output
+    from sandboxd.types import ExecResult, Output, TextOutput
 
 
 class Process:
@@ -21,6 +22,8 @@ class Process:
 
         for output in process:
             print(output.stream, output.data)
+
+    `text` gives the same in whole characters, `read` any part of what is kept.
 
     It runs on when this object is dropped, until it ends by itself, is killed, or its sandbox is
     closed. A broken connection is repaired by reading on from the same offset.
@@ -55,6 +58,51 @@ class Process:
         """Process number inside the sandbox."""
         return self._process.pid
 
+    def text(self) -> Iterator[TextOutput]:
+        """Iterate over output that was not returned yet, as text. For one reader at a time.
+
+        Characters are whole, however the bytes came; each stream is decoded on its own. Bytes that
+        are no UTF-8 are replaced, and so is a character that ends in what was not kept. A part of
+        a character that waits for its rest is lost when iterating is left early.
+
+        Raises:
+            SandboxError: As iterating over the process.
+        """
+        decoder = TextDecoder()
+        for output in self:
+            if (piece := decoder.decode(output)) is not None:
+                yield piece
+        yield from decoder.finish()
+
+    def read(
+        self,
+        stream: Literal["stdout", "stderr"],
+        offset: int = 0,
+        length: int = DEFAULT_MAX_OUTPUT_BYTES,
+    ) -> bytes:
+        """Read output that is kept, wherever iterating or `wait` are. Waits for nothing.
+
+        How much is kept depends on the process's `output`; it is forgotten with its result.
+
+        Args:
+            stream: `stdout` or `stderr`.
+            offset: Bytes of the stream before the first one that is read.
+            length: Most bytes to return, up to 256 MiB.
+
+        Returns:
+            Bytes from `offset` on: fewer than `length` if fewer are there, or if the next ones are
+            not kept. Empty at the end of what was written.
+
+        Raises:
+            InvalidArgumentError: If an argument is wrong.
+            OutputRangeError: If the byte at `offset` is not kept any more, or `offset` is beyond
+                what was written; `kept` says what can be read.
+            ExecExpiredError: If the result is not kept any more.
+            SandboxLostError: If the infrastructure ended the sandbox.
+            ConnectionLostError: If the connection could not be repaired for 4 seconds.
+        """
+        return drive(self._process.read(stream, offset, length))
+
     def wait(self, *, max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES) -> ExecResult:
         """Wait for the end.
 
@@ -71,7 +119,7 @@ class Process:
         Raises:
             SandboxLostError: If the infrastructure ended the sandbox.
             SandboxClosedError: If the sandbox was closed.
-            ExecNotFoundError: If the process ended so long ago that its result is not kept:
+            ExecExpiredError: If the process ended so long ago that its result is not kept:
                 more than a minute, or a thousand execs.
             ConnectionLostError: If the connection could not be repaired for 4 seconds.
         """

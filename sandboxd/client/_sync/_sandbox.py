@@ -291,9 +291,10 @@ class Sandbox:
             grader: Whether it sees the protected files. Nothing else in the sandbox runs meanwhile.
             stdin: Whether stdin is a pipe for `write_stdin`. False: the null device. A terminal
                 always takes input.
-            output: What becomes of output beyond the window while nobody reads it.
-            output_window_bytes: Bytes kept of each stream in memory, 4,096 to 256 MiB. `None`:
-                1 MiB.
+            output: What becomes of output beyond the window; see `OutputPolicy`.
+            output_window_bytes: Bytes kept of each stream in memory, 4,096 to 256 MiB, and half a
+                MiB for what is on its way. `None`: 1 MiB. While all windows of the agent together
+                have more than 256 MiB, 64 KiB at most.
             exec_id: Name of this exec; an id that exists is attached to, not started again.
                 `None`: a fresh one.
 
@@ -344,3 +345,41 @@ class Sandbox:
             InvalidArgumentError: If an argument is wrong.
         """
         return Shell(self._sandbox.shell(cwd=cwd, env=env, user=user, pty=pty))
+
+    def attach(
+        self,
+        exec_id: str,
+        *,
+        stdout_offset: int | None = None,
+        stderr_offset: int | None = None,
+    ) -> Process:
+        """Find a process that was started before, by this handle or another one, running or ended.
+
+        Iterating over what is returned begins at the offsets. Any number may read one process, each
+        at its own speed.
+
+        Args:
+            exec_id: Name of the exec. One of `run` will do; of it the first and the last half of
+                its `max_output_bytes` are kept.
+            stdout_offset: Bytes of stdout before the first one to read. `None`: what is kept is
+                read from its beginning, and a gap shows as a jump of the offset.
+            stderr_offset: The same of stderr.
+
+        Returns:
+            The process. `write_stdin` goes on after what was written so far.
+
+        Raises:
+            InvalidArgumentError: If an argument is wrong.
+            ExecNotFoundError: If the sandbox never had this exec, as far as is known.
+            ExecExpiredError: If it had, and the result is not kept any more.
+            OutputRangeError: If an offset that was given is not kept any more, or is beyond what
+                was written; `kept` says what can be read.
+            SandboxError: As `run`.
+        """
+        return Process(
+            drive(
+                self._sandbox.attach(
+                    exec_id, stdout_offset=stdout_offset, stderr_offset=stderr_offset
+                )
+            )
+        )

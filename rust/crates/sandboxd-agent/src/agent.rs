@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use crate::call::Answer;
 use crate::capabilities::Capabilities;
 use crate::counters::Counters;
+use crate::exec::Space;
 use crate::launcher::{LaunchError, Launcher};
 use crate::lock::lock;
 use crate::sandboxes::{Cpus, Sandbox, SandboxTable, keep, watch_deadlines};
@@ -78,6 +79,7 @@ pub(crate) struct Host {
     pub(crate) templates: Templates,
     pub(crate) capabilities: Capabilities,
     pub(crate) cpus: Cpus,
+    pub(crate) space: Arc<Space>,
     pub(crate) table: Mutex<SandboxTable<Arc<Sandbox>>>,
     pub(crate) next_number: AtomicU32,
     pub(crate) counters: Arc<Counters>,
@@ -114,6 +116,7 @@ impl Agent {
             templates,
             capabilities,
             cpus,
+            space: Space::new(state.own()),
             table: Mutex::new(SandboxTable::new(MAX_SANDBOXES as usize)),
             next_number: AtomicU32::new(0),
             counters: Arc::default(),

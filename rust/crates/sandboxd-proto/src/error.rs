@@ -28,10 +28,14 @@ pub enum ErrorCode {
     LaunchFailed,
     /// The program could not be started, by fault of the request; `reason` names the step.
     ExecFailed,
-    /// No exec has this id (or it ended too long ago).
+    /// No exec has this id.
     ExecNotFound,
+    /// An exec had this id, and its result is not kept any more.
+    ExecExpired,
     /// The id names another command.
     ExecConflict,
+    /// Output at this offset is not kept, or was never written; `reason` has the ranges that are.
+    OutputRange,
     /// A shell's output has no match for a pattern. Of the SDK alone.
     PatternNotFound,
     /// A bounded table or queue of the agent is full.

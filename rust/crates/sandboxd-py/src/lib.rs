@@ -27,9 +27,9 @@ mod _native {
     use crate::requests::{
         Request, abandon_request, archive_request, attach_request, claim_request, extract_request,
         info_request, list_execs_request, list_files_request, list_sandboxes_request,
-        make_dir_request, move_file_request, read_file_request, release_request,
-        remove_file_request, resize_request, run_request, signal_request, start_request,
-        stat_file_request, watch_request, write_file_request, write_stdin_request,
+        make_dir_request, move_file_request, read_file_request, read_output_request,
+        release_request, remove_file_request, resize_request, run_request, signal_request,
+        start_request, stat_file_request, watch_request, write_file_request, write_stdin_request,
     };
 
     /// The version of the SDK, of which the agent's must be the same minor release.

@@ -45,6 +45,13 @@ pub(crate) struct ExecEnd {
     stderr_total_bytes: u64,
     io_read_bytes: Option<u64>,
     io_write_bytes: Option<u64>,
+    stdout_sha256: Option<String>,
+    stderr_sha256: Option<String>,
+}
+
+/// A hash in hexadecimal; `None` if it was not computed.
+fn hexadecimal(hash: &[u8]) -> Option<String> {
+    (!hash.is_empty()).then(|| hash.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl ExecEnd {
@@ -76,6 +83,8 @@ impl ExecEnd {
             stderr_total_bytes: end.stderr_total_bytes,
             io_read_bytes: end.io_read_bytes,
             io_write_bytes: end.io_write_bytes,
+            stdout_sha256: hexadecimal(&end.stdout_sha256),
+            stderr_sha256: hexadecimal(&end.stderr_sha256),
         })
     }
 }
@@ -120,6 +129,8 @@ pub(crate) struct ExecSummary {
     pid: u32,
     started_at: f64,
     end: Option<ExecEnd>,
+    stdin_offset: Option<u64>,
+    stdin_ended: bool,
 }
 
 impl ExecSummary {
@@ -130,6 +141,8 @@ impl ExecSummary {
             running: exec.running,
             pid: exec.pid,
             started_at: seconds(exec.started_unix_ns),
+            stdin_offset: exec.stdin_offset,
+            stdin_ended: exec.stdin_ended,
         })
     }
 }

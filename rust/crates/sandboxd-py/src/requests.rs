@@ -148,7 +148,32 @@ pub(crate) fn attach_request(
         stdout_offset,
         stderr_offset,
         no_wait,
+        ..Default::default()
     }))
+}
+
+#[pyfunction]
+pub(crate) fn read_output_request(
+    sandbox_id: String,
+    exec_id: String,
+    stream: &str,
+    offset: u64,
+    length: u64,
+) -> PyResult<Request> {
+    let stream = match stream {
+        "stdout" => v1::OutputStream::Stdout,
+        "stderr" => v1::OutputStream::Stderr,
+        other => return Err(PyValueError::new_err(format!("stream is {other:?}"))),
+    };
+    Ok(Request(Call::ExecAttach(v1::ExecAttachRequest {
+        sandbox_id,
+        exec_id,
+        stdout_offset: offset,
+        stderr_offset: offset,
+        no_wait: true,
+        stream: stream.into(),
+        length: Some(length),
+    })))
 }
 
 #[pyfunction]

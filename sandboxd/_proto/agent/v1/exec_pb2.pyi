@@ -27,6 +27,12 @@ class OutputPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTPUT_POLICY_SPILL: _ClassVar[OutputPolicy]
     OUTPUT_POLICY_BLOCK: _ClassVar[OutputPolicy]
     OUTPUT_POLICY_DROP_OLDEST: _ClassVar[OutputPolicy]
+
+class OutputStream(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTPUT_STREAM_UNSPECIFIED: _ClassVar[OutputStream]
+    OUTPUT_STREAM_STDOUT: _ClassVar[OutputStream]
+    OUTPUT_STREAM_STDERR: _ClassVar[OutputStream]
 CAUSE_UNSPECIFIED: Cause
 CAUSE_EXITED: Cause
 CAUSE_SIGNALED: Cause
@@ -42,6 +48,9 @@ OUTPUT_POLICY_UNSPECIFIED: OutputPolicy
 OUTPUT_POLICY_SPILL: OutputPolicy
 OUTPUT_POLICY_BLOCK: OutputPolicy
 OUTPUT_POLICY_DROP_OLDEST: OutputPolicy
+OUTPUT_STREAM_UNSPECIFIED: OutputStream
+OUTPUT_STREAM_STDOUT: OutputStream
+OUTPUT_STREAM_STDERR: OutputStream
 
 class ExecEnvVar(_message.Message):
     __slots__ = ("name", "value")
@@ -170,18 +179,22 @@ class ExecStartResponse(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., started: _Optional[bool] = ...) -> None: ...
 
 class ExecAttachRequest(_message.Message):
-    __slots__ = ("sandbox_id", "exec_id", "stdout_offset", "stderr_offset", "no_wait")
+    __slots__ = ("sandbox_id", "exec_id", "stdout_offset", "stderr_offset", "no_wait", "stream", "length")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     EXEC_ID_FIELD_NUMBER: _ClassVar[int]
     STDOUT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STDERR_OFFSET_FIELD_NUMBER: _ClassVar[int]
     NO_WAIT_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     exec_id: str
     stdout_offset: int
     stderr_offset: int
     no_wait: bool
-    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., stdout_offset: _Optional[int] = ..., stderr_offset: _Optional[int] = ..., no_wait: _Optional[bool] = ...) -> None: ...
+    stream: OutputStream
+    length: int
+    def __init__(self, sandbox_id: _Optional[str] = ..., exec_id: _Optional[str] = ..., stdout_offset: _Optional[int] = ..., stderr_offset: _Optional[int] = ..., no_wait: _Optional[bool] = ..., stream: _Optional[_Union[OutputStream, str]] = ..., length: _Optional[int] = ...) -> None: ...
 
 class ExecAttachResponse(_message.Message):
     __slots__ = ("stdout", "stderr", "end")
@@ -264,18 +277,22 @@ class ExecListRequest(_message.Message):
     def __init__(self, sandbox_id: _Optional[str] = ...) -> None: ...
 
 class ExecSummary(_message.Message):
-    __slots__ = ("exec_id", "running", "pid", "started_unix_ns", "end")
+    __slots__ = ("exec_id", "running", "pid", "started_unix_ns", "end", "stdin_offset", "stdin_ended")
     EXEC_ID_FIELD_NUMBER: _ClassVar[int]
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
     STARTED_UNIX_NS_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
+    STDIN_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    STDIN_ENDED_FIELD_NUMBER: _ClassVar[int]
     exec_id: str
     running: bool
     pid: int
     started_unix_ns: int
     end: ExecEnd
-    def __init__(self, exec_id: _Optional[str] = ..., running: _Optional[bool] = ..., pid: _Optional[int] = ..., started_unix_ns: _Optional[int] = ..., end: _Optional[_Union[ExecEnd, _Mapping]] = ...) -> None: ...
+    stdin_offset: int
+    stdin_ended: bool
+    def __init__(self, exec_id: _Optional[str] = ..., running: _Optional[bool] = ..., pid: _Optional[int] = ..., started_unix_ns: _Optional[int] = ..., end: _Optional[_Union[ExecEnd, _Mapping]] = ..., stdin_offset: _Optional[int] = ..., stdin_ended: _Optional[bool] = ...) -> None: ...
 
 class ExecListResponse(_message.Message):
     __slots__ = ("execs",)

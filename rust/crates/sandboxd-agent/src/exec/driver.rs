@@ -5,6 +5,7 @@
 //! everything in its leaf is killed, and then the same.
 
 use std::future::poll_fn;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use rustix::io::Errno;
 use sandboxd_linux::protocol::ToInit;
 use sandboxd_proto::v1;
@@ -25,6 +27,7 @@ use super::finish::{self, Measured, Operands};
 use super::output::STDOUT;
 use super::stdin::Stdin;
 use super::terminal::{self, Terminal};
+use super::window::{Garbage, Move};
 use crate::lock::lock;
 use crate::sandboxes::{Baseline, Enclosure, Sandbox};
 use crate::watch;
@@ -48,6 +51,9 @@ const TRACER_LOOK: Duration = Duration::from_millis(100);
 
 /// How often a killed leaf is looked at until it is empty.
 const LEAF_LOOK: Duration = Duration::from_micros(500);
+
+/// How often a program that is held back is looked at.
+const ROOM_LOOK: Duration = Duration::from_millis(250);
 
 /// Why a sandbox is given up in which SIGKILL has no effect in time.
 const UNKILLABLE: &str = "unkillable_process";
@@ -205,7 +211,7 @@ impl Driver {
     async fn next_event(&mut self, look: Option<Pin<Box<Sleep>>>) -> Event {
         let mut look = look;
         let limited = look.is_none();
-        let mut patience: Option<Pin<Box<Sleep>>> = None;
+        let mut look_again: Option<Pin<Box<Sleep>>> = None;
         poll_fn(|context| {
             let exec = Arc::clone(&self.exec);
             let mut state = lock(&exec.state);
@@ -241,13 +247,11 @@ impl Driver {
             }
             self.write_stdin(&mut state, context);
             if state.held_back {
-                // Nobody else may wake the driver when the time for readers to come is over.
-                let until = state.readers.patience_ends();
-                if until > Instant::now() {
-                    let timer = patience.insert(Box::pin(tokio::time::sleep_until(until.into())));
-                    if timer.as_mut().poll(context).is_ready() {
-                        context.waker().wake_by_ref();
-                    }
+                // A reader that comes or moves on wakes the driver. That others give room back, or
+                // that the disk works again, nobody tells it.
+                let timer = look_again.insert(Box::pin(tokio::time::sleep(ROOM_LOOK)));
+                if timer.as_mut().poll(context).is_ready() {
+                    context.waker().wake_by_ref();
                 }
             }
             match &mut look {
@@ -264,8 +268,7 @@ impl Driver {
         for _ in 0..READS_PER_TURN {
             let Some(pipe) = &self.outputs[stream] else { return news };
             let Poll::Ready(Ok(mut ready)) = pipe.poll_read_ready(context) else { return news };
-            let ExecState { outputs, readers, .. } = &mut *state;
-            let room = outputs[stream].room(|| readers.keep_from(stream, Instant::now()));
+            let room = self.room(state, stream);
             if room == 0 {
                 state.held_back = true;
                 return news;
@@ -279,7 +282,7 @@ impl Driver {
                     if data.len() < size && !self.terminal {
                         ready.clear_ready();
                     }
-                    outputs[stream].push(data);
+                    state.outputs[stream].push(data);
                     news = true;
                 }
                 Err(Errno::WOULDBLOCK) => ready.clear_ready(),
@@ -296,13 +299,26 @@ impl Driver {
         news
     }
 
+    /// How much can be read of a stream now, once all is done to make room.
+    fn room(&self, state: &mut ExecState, stream: usize) -> usize {
+        let ExecState { outputs, readers, .. } = state;
+        let progress = || readers.progress(stream, Instant::now());
+        let relief = outputs[stream].relieve(progress, &self.exec.spill, Instant::now);
+        if let Some(bytes) = relief.write {
+            move_to_disk(Arc::clone(&self.exec), stream, bytes);
+        }
+        if let Some(garbage) = relief.punch {
+            give_disk_back(Arc::clone(&self.exec), stream, garbage);
+        }
+        outputs[stream].room(progress)
+    }
+
     /// Reads what the control socket has, and makes it known when all output that was written before
     /// it is. Returns whether anything is.
     fn read_reply(&mut self, state: &mut ExecState, context: &mut Context<'_>) -> bool {
         while self.reply.data.is_empty() {
             let Some(socket) = &self.outputs[1 - STDOUT] else { return false };
-            let ExecState { outputs, readers, .. } = &mut *state;
-            let room = outputs[1 - STDOUT].room(|| readers.keep_from(1 - STDOUT, Instant::now()));
+            let room = self.room(state, 1 - STDOUT);
             if room == 0 {
                 state.held_back = true;
                 return false;
@@ -313,7 +329,7 @@ impl Driver {
                 Ok(([], _)) => self.outputs[1 - STDOUT] = None,
                 Ok((data, _)) => {
                     self.reply.data.extend_from_slice(data);
-                    self.reply.behind = outputs[STDOUT].total() + self.unread();
+                    self.reply.behind = state.outputs[STDOUT].total() + self.unread();
                 }
                 Err(Errno::WOULDBLOCK) => ready.clear_ready(),
                 Err(Errno::INTR) => {}
@@ -345,8 +361,7 @@ impl Driver {
     fn take_output(&mut self, state: &mut ExecState) -> bool {
         while state.outputs[STDOUT].total() < self.reply.behind {
             let Some(pipe) = &self.outputs[STDOUT] else { return true };
-            let ExecState { outputs, readers, .. } = &mut *state;
-            let room = outputs[STDOUT].room(|| readers.keep_from(STDOUT, Instant::now()));
+            let room = self.room(state, STDOUT);
             if room == 0 {
                 state.held_back = true;
                 return false;
@@ -354,7 +369,7 @@ impl Driver {
             let mut buffer = [MaybeUninit::uninit(); READ_SIZE];
             match rustix::io::read(pipe, &mut buffer[..room.min(READ_SIZE)]) {
                 Ok(([], _)) => self.outputs[STDOUT] = None,
-                Ok((data, _)) => outputs[STDOUT].push(data),
+                Ok((data, _)) => state.outputs[STDOUT].push(data),
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => return true,
                 Err(_) => self.outputs[STDOUT] = None,
@@ -387,7 +402,7 @@ impl Driver {
         let mut state = lock(&self.exec.state);
         for (stream, pipe) in self.outputs.iter().enumerate() {
             if stream != STDOUT {
-                state.outputs[stream].push_last(&self.reply.data);
+                state.outputs[stream].push(&self.reply.data);
                 self.reply.data.clear();
             }
             let Some(pipe) = pipe else { continue };
@@ -399,7 +414,8 @@ impl Driver {
                 match rustix::io::read(pipe, &mut buffer[..size]) {
                     Ok(([], _)) => break,
                     Ok((data, _)) => {
-                        state.outputs[stream].push_last(data);
+                        // Kept whatever a window's limit says: it is no more than a pipe.
+                        state.outputs[stream].push(data);
                         left -= data.len();
                     }
                     Err(Errno::INTR) => {}
@@ -474,6 +490,37 @@ fn feed(
         }
     }
     moved
+}
+
+/// Writes bytes of a window to disk, and tells the window.
+fn move_to_disk(exec: Arc<Exec>, stream: usize, bytes: Move) {
+    tokio::spawn(async move {
+        let count: usize = bytes.chunks.iter().map(Bytes::len).sum();
+        let spill = Arc::clone(&exec.spill);
+        let write = move || spill.write(stream, bytes.offset, &bytes.chunks);
+        let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other);
+        let written = written.and_then(|result| result);
+        if let Err(error) = &written {
+            exec.spill.release(count as u64);
+            tracing::warn!(%error, "cannot write output to disk: its program may have to wait");
+        }
+        let mut state = lock(&exec.state);
+        state.outputs[stream].moved(written.is_ok(), Instant::now());
+        if state.held_back {
+            state.wake_driver();
+        }
+    });
+}
+
+/// Gives back disk that a window needs no more.
+fn give_disk_back(exec: Arc<Exec>, stream: usize, garbage: Garbage) {
+    tokio::task::spawn_blocking(move || {
+        let Garbage { range, bytes } = garbage;
+        // Where there are no holes in files, it comes back when the exec is forgotten.
+        if exec.spill.punch(stream, range.start, range.end).is_ok() {
+            exec.spill.release(bytes);
+        }
+    });
 }
 
 impl StdinPipe {

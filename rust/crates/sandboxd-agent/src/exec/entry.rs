@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sandboxd_linux::cgroup::Leaf;
 use sandboxd_linux::protocol::{Failure, Usage};
@@ -13,8 +13,10 @@ use sandboxd_proto::{CallError, v1};
 use tokio::sync::Notify;
 
 use super::clocks::Observed;
+use super::collect::collect;
 use super::output::{Output, STDOUT};
 use super::readers::Readers;
+use super::spill::Spill;
 use super::stdin::Stdin;
 use super::terminal::Terminal;
 use crate::call::Answer;
@@ -30,6 +32,8 @@ pub(crate) struct Exec {
     pub(crate) state: Mutex<ExecState>,
     /// Something that callers wait for has happened: it runs, it ended, stdin has room.
     pub(crate) changed: Notify,
+    /// Where output goes that does not fit into memory.
+    pub(crate) spill: Arc<Spill>,
 }
 
 /// What the lock protects.
@@ -46,7 +50,7 @@ pub(crate) struct ExecState {
     pub(crate) pid: u32,
     pub(crate) outcome: Option<Answer<v1::ExecEnd>>,
     pub(crate) outputs: [Output; 2],
-    /// The driver does not read because a window is full.
+    /// The driver does not read because there is no room.
     pub(crate) held_back: bool,
     pub(crate) readers: Readers,
     /// `None` if it is the null device.
@@ -99,7 +103,7 @@ impl Exec {
         outputs: [Output; 2],
         stdin: Option<Stdin>,
         control: bool,
-        now: Instant,
+        spill: Arc<Spill>,
     ) -> Arc<Self> {
         let state = ExecState {
             driver: None,
@@ -110,14 +114,14 @@ impl Exec {
             outcome: None,
             outputs,
             held_back: false,
-            readers: Readers::new(now),
+            readers: Readers::default(),
             stdin,
             control: control.then(Stdin::default),
             terminal: Terminal::None,
             leaf: None,
         };
         let state = Mutex::new(state);
-        Arc::new(Self { id, number, started_unix_ns, state, changed: Notify::new() })
+        Arc::new(Self { id, number, started_unix_ns, state, changed: Notify::new(), spill })
     }
 
     /// Init has started the main process.
@@ -173,22 +177,19 @@ impl Exec {
         .await
     }
 
-    /// Waits for the end. Returns it with what is kept of the output.
-    pub(crate) async fn result(&self) -> Answer<v1::ExecRunResponse> {
-        self.wait(|state| {
-            let outcome = state.outcome.clone()?;
-            Some(outcome.map(|end| {
-                let [stdout, stderr] = [0, 1].map(|stream| state.outputs[stream].to_kept());
-                v1::ExecRunResponse {
-                    end: Some(end),
-                    stdout_head_bytes: stdout.head.map(|bytes| bytes as u64),
-                    stderr_head_bytes: stderr.head.map(|bytes| bytes as u64),
-                    stdout: stdout.bytes,
-                    stderr: stderr.bytes,
-                }
-            }))
+    /// Waits for the end. Returns it with what is kept of the output: of an exec that was not begun
+    /// by `Run`, at most `limit` bytes of each stream.
+    pub(crate) async fn result(&self, limit: usize) -> Answer<v1::ExecRunResponse> {
+        let end = self.wait(|state| state.outcome.clone()).await?;
+        let stdout = collect(self, STDOUT, limit).await?;
+        let stderr = collect(self, 1 - STDOUT, limit).await?;
+        Ok(v1::ExecRunResponse {
+            end: Some(end),
+            stdout_head_bytes: stdout.head.map(|bytes| bytes as u64),
+            stderr_head_bytes: stderr.head.map(|bytes| bytes as u64),
+            stdout: stdout.bytes,
+            stderr: stderr.bytes,
         })
-        .await
     }
 
     pub(crate) fn summary(&self) -> v1::ExecSummary {
@@ -199,6 +200,8 @@ impl Exec {
             pid: state.pid,
             started_unix_ns: self.started_unix_ns,
             end: state.outcome.clone().and_then(Result::ok),
+            stdin_offset: state.stdin.as_ref().map(Stdin::taken),
+            stdin_ended: state.stdin.as_ref().is_some_and(Stdin::has_ended),
         }
     }
 }

@@ -13,7 +13,9 @@ use super::cause::{EndedBy, Exit, Facts, Hit, Suspect, cause};
 use super::command::SHELL;
 use super::cost;
 use super::entry::{Exec, Exited};
+use super::output::STDOUT;
 use super::stdin::Stdin;
+use super::table::Size;
 use super::terminal::Terminal;
 use crate::lock::lock;
 use crate::sandboxes::{Baseline, Enclosure, Sandbox};
@@ -74,7 +76,8 @@ pub(crate) fn conclude(sandbox: &Sandbox, exec: &Exec, outcome: Result<v1::ExecE
     }
     let written = lock(&exec.state).stdin.as_ref().map_or(0, Stdin::taken);
     sandbox.counters.stdin_bytes.add(written);
-    let kept = conclude_unlisted(exec, outcome);
+    let memory = conclude_unlisted(exec, outcome);
+    let kept = Size { memory, disk: exec.spill.used() };
     let forgotten = sandbox.execs().finish(exec, kept, Instant::now());
     drop(forgotten);
 }
@@ -119,6 +122,11 @@ pub(crate) fn measure(
     let (stdout_total_bytes, stderr_total_bytes) = state.totals();
     let whole = measured.ended_by.is_some() || measured.cpu_limit.is_some();
     let cpu_time = cost::cpu_time(state.leaf.as_mut(), &exited.usage, measured.duration, whole);
+    let hash = |stream: usize| {
+        let hash = state.outputs[stream].sha256();
+        hash.map_or_else(Bytes::new, |hash| Bytes::copy_from_slice(&hash))
+    };
+    let (stdout_sha256, stderr_sha256) = (hash(STDOUT), hash(1 - STDOUT));
     drop(state);
     let limits = &sandbox.spec.limits;
     let before = &measured.before;
@@ -172,7 +180,8 @@ pub(crate) fn measure(
         stderr_total_bytes,
         io_read_bytes: io.map(|(read, _)| read),
         io_write_bytes: io.map(|(_, written)| written),
-        ..v1::ExecEnd::default()
+        stdout_sha256,
+        stderr_sha256,
     }
 }
 

@@ -1,8 +1,9 @@
 //! The first and the last bytes of a stream of any length.
 
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 
-use super::kept::{Kept, Read};
+use super::kept::{Kept, Range, Read, ranges};
 
 /// Keeps the first and the last half of `limit` bytes, and counts all.
 ///
@@ -16,17 +17,28 @@ pub(crate) struct HeadTail {
     tail_limit: usize,
     oldest: usize,
     total: u64,
+    /// Of all bytes, from the moment on that one is lost: small outputs cost nothing.
+    hash: Option<Box<Sha256>>,
 }
 
 impl HeadTail {
     pub(crate) const fn new(limit: usize) -> Self {
         let tail_limit = limit / 2;
         let head_limit = limit - tail_limit;
-        Self { head: Vec::new(), head_limit, tail: Vec::new(), tail_limit, oldest: 0, total: 0 }
+        Self {
+            head: Vec::new(),
+            head_limit,
+            tail: Vec::new(),
+            tail_limit,
+            oldest: 0,
+            total: 0,
+            hash: None,
+        }
     }
 
     /// Appends what the program wrote.
     pub(crate) fn push(&mut self, data: &[u8]) {
+        self.hash(data);
         self.total += data.len() as u64;
         let (head, rest) = data.split_at(data.len().min(self.head_limit - self.head.len()));
         self.head.extend_from_slice(head);
@@ -35,6 +47,34 @@ impl HeadTail {
         let (fill, over) = rest.split_at(rest.len().min(self.tail_limit - self.tail.len()));
         self.tail.extend_from_slice(fill);
         self.overwrite(over);
+    }
+
+    fn hash(&mut self, data: &[u8]) {
+        if let Some(hash) = &mut self.hash {
+            hash.update(data);
+        } else if self.total + data.len() as u64 > (self.head_limit + self.tail_limit) as u64 {
+            let mut hash = Box::new(Sha256::new());
+            // All that came before is still there, and the ring has not turned.
+            hash.update(&self.head);
+            hash.update(&self.tail);
+            hash.update(data);
+            self.hash = Some(hash);
+        }
+    }
+
+    /// The hash of the whole stream, if bytes of it are missing.
+    pub(crate) fn sha256(&self) -> Option<[u8; 32]> {
+        self.hash.as_ref().map(|hash| (**hash).clone().finalize().into())
+    }
+
+    /// Bytes in memory.
+    pub(crate) const fn in_memory(&self) -> usize {
+        self.head.len() + self.tail.len()
+    }
+
+    /// All bytes in two parts, if none is missing.
+    pub(crate) fn whole(&self) -> Option<[&[u8]; 2]> {
+        self.hash.is_none().then_some([&self.head, &self.tail])
     }
 
     /// Replaces the oldest bytes of a full tail. `data` is no longer than the tail.
@@ -50,6 +90,11 @@ impl HeadTail {
     /// Bytes that were pushed.
     pub(crate) const fn total(&self) -> u64 {
         self.total
+    }
+
+    /// What is there to be read.
+    pub(crate) fn ranges(&self) -> Vec<Range> {
+        ranges(self.head.len() as u64, self.tail_offset(), self.total)
     }
 
     fn tail_offset(&self) -> u64 {
@@ -120,7 +165,10 @@ mod tests {
             cuts in prop::collection::vec(0_usize..50, 0..12),
         ) {
             let whole = stream(length);
-            let kept = pushed(limit, &whole, &cuts).finish();
+            let pushed = pushed(limit, &whole, &cuts);
+            let right: [u8; 32] = Sha256::digest(&whole).into();
+            prop_assert_eq!(pushed.sha256(), (length > limit).then_some(right));
+            let kept = pushed.finish();
             prop_assert_eq!(kept.total, length as u64);
             if length <= limit {
                 prop_assert_eq!(&kept.bytes[..], &whole[..]);

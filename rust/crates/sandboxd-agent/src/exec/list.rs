@@ -10,7 +10,7 @@ use sandboxd_linux::protocol::MAX_EXECS;
 use sandboxd_proto::CallError;
 
 use super::entry::{Exec, Report};
-use super::table::{ExecTable, Find, Fingerprint, Start};
+use super::table::{ExecTable, Find, Fingerprint, Size, Start};
 use crate::lock::lock;
 
 #[derive(Debug)]
@@ -74,8 +74,8 @@ impl Execs {
         inner.running.remove(&exec.number);
     }
 
-    /// Notes an end; `kept` bytes of output stay in memory. Returns what gives way.
-    pub(crate) fn finish(&self, exec: &Exec, kept: usize, now: Instant) -> Vec<Arc<Exec>> {
+    /// Notes an end, and how much output stays. Returns what gives way.
+    pub(crate) fn finish(&self, exec: &Exec, kept: Size, now: Instant) -> Vec<Arc<Exec>> {
         let mut inner = lock(&self.inner);
         inner.running.remove(&exec.number);
         inner.active_at = now;

@@ -3,6 +3,7 @@
 mod attach;
 mod cause;
 mod clocks;
+mod collect;
 mod command;
 mod cost;
 mod descriptors;
@@ -20,6 +21,7 @@ mod output;
 mod pipes;
 mod readers;
 mod service;
+mod spill;
 mod start;
 mod stdin;
 mod table;
@@ -33,4 +35,7 @@ pub(crate) use entry::{Exited, Report};
 pub(crate) use identity::{Claimed, Identity};
 pub(crate) use leaves::LeafPool;
 pub(crate) use list::Execs;
+pub(crate) use spill::Space;
 pub(crate) use start::has_leaves;
+#[cfg(test)]
+pub(crate) use table::Find;

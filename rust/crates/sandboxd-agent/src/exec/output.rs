@@ -1,8 +1,13 @@
 //! One output stream of an exec, in the form that its kind of call needs.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use super::head_tail::HeadTail;
-use super::kept::{Kept, Read};
-use super::window::Window;
+use super::kept::{Kept, Range, Read};
+use super::readers::Progress;
+use super::spill::{Share, Space, Spill};
+use super::window::{Policy, Relief, Window};
 
 /// Index of standard output in pairs of streams.
 pub(crate) const STDOUT: usize = 0;
@@ -12,79 +17,140 @@ pub(crate) const fn stream_name(stream: usize) -> &'static str {
     if stream == STDOUT { "stdout" } else { "stderr" }
 }
 
+/// Output of `Run` that is counted, and moved to disk when memory is short. Below it, it is neither.
+const SMALL: usize = 256 * 1024;
+
+/// Window of a `Run` whose output is on disk.
+const WINDOW: usize = 64 * 1024;
+
 #[derive(Debug)]
 pub(crate) enum Output {
     /// Of `Run`: bounded, and the program is never held back.
-    HeadTail(HeadTail),
-    /// Of `Start`: recent bytes for readers, who may hold the program back.
-    Window(Window),
+    HeadTail { bytes: HeadTail, limit: usize, share: Share },
+    /// Of `Start`, or of a `Run` while memory is short.
+    Window(Box<Window>),
     /// Of a `Run` that has ended.
-    Kept(Kept),
+    Kept { kept: Kept, sha256: Option<[u8; 32]>, _share: Share },
 }
 
 impl Output {
+    /// The output of a `Run` that keeps `limit` bytes.
+    pub(crate) fn head_tail(limit: usize, space: &Arc<Space>) -> Self {
+        Self::HeadTail { bytes: HeadTail::new(limit), limit, share: Share::new(space) }
+    }
+
+    /// The output of a `Start`.
+    pub(crate) fn window(policy: Policy, size: usize, space: &Arc<Space>) -> Self {
+        Self::Window(Box::new(Window::new(policy, size, space)))
+    }
+
     pub(crate) fn push(&mut self, data: &[u8]) {
         match self {
-            Self::HeadTail(output) => output.push(data),
-            Self::Window(output) => output.push(data),
+            Self::HeadTail { bytes, limit, share } => {
+                bytes.push(data);
+                if bytes.in_memory() > SMALL {
+                    share.set(bytes.in_memory());
+                    if share.space().memory_is_short()
+                        && let Some(parts) = bytes.whole()
+                    {
+                        *self = Self::Window(Box::new(on_disk(*limit, parts, share.space())));
+                    }
+                }
+            }
+            Self::Window(window) => window.push(data),
             // Nothing is read after the end.
-            Self::Kept(_) => {}
+            Self::Kept { .. } => {}
         }
     }
 
-    /// Appends what was left in the pipe at the end: it is kept whatever a window's limit says.
-    pub(crate) fn push_last(&mut self, data: &[u8]) {
+    /// How much may be pushed now. 0: the program has to wait.
+    pub(crate) fn room(&self, progress: impl FnOnce() -> Progress) -> usize {
         match self {
-            Self::Window(output) => output.push_all(data),
-            Self::HeadTail(_) | Self::Kept(_) => self.push(data),
+            Self::Window(window) => window.room(progress()),
+            Self::HeadTail { .. } | Self::Kept { .. } => usize::MAX,
         }
     }
 
-    /// How much may be pushed without losing bytes from `keep_from` on, where readers matter.
-    pub(crate) fn room(&self, keep_from: impl FnOnce() -> Option<u64>) -> usize {
+    /// Makes room where memory is bounded by moving bytes to disk, or by dropping some.
+    pub(crate) fn relieve(
+        &mut self,
+        progress: impl FnOnce() -> Progress,
+        spill: &Spill,
+        now: impl FnOnce() -> Instant,
+    ) -> Relief {
         match self {
-            Self::Window(output) => keep_from().map_or(usize::MAX, |from| output.room(from)),
-            Self::HeadTail(_) | Self::Kept(_) => usize::MAX,
+            Self::Window(window) => window.relieve(progress(), spill, now()),
+            Self::HeadTail { .. } | Self::Kept { .. } => Relief::default(),
+        }
+    }
+
+    /// Takes note of the end of a move to disk.
+    pub(crate) fn moved(&mut self, written: bool, now: Instant) {
+        if let Self::Window(window) = self {
+            window.moved(written, now);
         }
     }
 
     pub(crate) fn read(&self, offset: u64, limit: usize) -> Read {
         match self {
-            Self::HeadTail(output) => output.read(offset, limit),
-            Self::Window(output) => output.read(offset, limit),
-            Self::Kept(output) => output.read(offset, limit),
+            Self::HeadTail { bytes, .. } => bytes.read(offset, limit),
+            Self::Window(window) => window.read(offset, limit),
+            Self::Kept { kept, .. } => kept.read(offset, limit),
+        }
+    }
+
+    /// What is there to be read.
+    pub(crate) fn ranges(&self) -> Vec<Range> {
+        match self {
+            Self::HeadTail { bytes, .. } => bytes.ranges(),
+            Self::Window(window) => window.ranges(),
+            Self::Kept { kept, .. } => kept.ranges(),
         }
     }
 
     /// Bytes that the program wrote.
     pub(crate) fn total(&self) -> u64 {
         match self {
-            Self::HeadTail(output) => output.total(),
-            Self::Window(output) => output.total(),
-            Self::Kept(output) => output.total,
+            Self::HeadTail { bytes, .. } => bytes.total(),
+            Self::Window(window) => window.total(),
+            Self::Kept { kept, .. } => kept.total,
+        }
+    }
+
+    /// The hash of the whole stream, where bytes of it are lost to everybody.
+    pub(crate) fn sha256(&self) -> Option<[u8; 32]> {
+        match self {
+            Self::HeadTail { bytes, .. } => bytes.sha256(),
+            Self::Window(window) => window.sha256(),
+            Self::Kept { sha256, .. } => *sha256,
         }
     }
 
     /// Brings the output into its last form. Returns how many bytes of it stay in memory.
     pub(crate) fn settle(&mut self) -> usize {
         match self {
-            Self::HeadTail(output) => {
-                let kept = std::mem::replace(output, HeadTail::new(0)).finish();
-                let bytes = kept.bytes.len();
-                *self = Self::Kept(kept);
-                bytes
+            Self::HeadTail { bytes, share, .. } => {
+                let sha256 = bytes.sha256();
+                let kept = std::mem::replace(bytes, HeadTail::new(0)).finish();
+                let count = kept.bytes.len();
+                let mut left = Share::new(share.space());
+                if count > SMALL {
+                    left.set(count);
+                }
+                *self = Self::Kept { kept, sha256, _share: left };
+                count
             }
-            Self::Window(output) => output.settle(),
-            Self::Kept(output) => output.bytes.len(),
+            Self::Window(window) => window.settle(),
+            Self::Kept { kept, .. } => kept.bytes.len(),
         }
     }
+}
 
-    /// The output as the result of a command; of one that has ended.
-    pub(crate) fn to_kept(&self) -> Kept {
-        match self {
-            Self::Kept(output) => output.clone(),
-            Self::Window(output) => output.to_kept(),
-            Self::HeadTail(_) => Kept::default(),
-        }
-    }
+/// The window of a `Run` that goes on on disk, with what it has so far.
+fn on_disk(limit: usize, parts: [&[u8]; 2], space: &Arc<Space>) -> Window {
+    let tail = (limit / 2) as u64;
+    let head = limit as u64 - tail;
+    let mut window = Window::new(Policy::Ends { head, tail }, WINDOW, space);
+    parts.into_iter().for_each(|part| window.push(part));
+    window
 }

@@ -1,6 +1,7 @@
 //! The calls of `Exec`.
 
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,6 +17,7 @@ use super::start::{Mode, Started, start};
 use super::stdin::Write;
 use super::table::{Find, forgotten};
 use super::terminal::{self, Terminal};
+use super::window::Policy;
 use crate::agent::Agent;
 use crate::call::{Answer, Events};
 use crate::capabilities::Feature;
@@ -28,6 +30,12 @@ const DEFAULT_KEEP: u64 = 8 * 1024 * 1024;
 /// The most that can be asked for: two of these fit the longest frame that a client takes
 /// ([`sandboxd_proto::frame::MAX_REPLY`]).
 const MAX_KEEP: u64 = 256 * 1024 * 1024;
+
+/// Kept of each stream of a `Start` in memory unless the request says otherwise.
+const DEFAULT_WINDOW: u64 = 1024 * 1024;
+
+/// What can be asked for.
+const WINDOWS: RangeInclusive<u64> = 4096..=256 * 1024 * 1024;
 
 /// Longest input of `Run`; its frame has a limit ([`sandboxd_proto::frame::MAX_REQUEST`]).
 const MAX_RUN_STDIN: usize = 16 * 1024 * 1024;
@@ -58,12 +66,13 @@ impl Agent {
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
         let mode = Mode::Run { stdin, keep };
+        let space = &self.host().space;
         let run = || async {
-            match start(&sandbox, &enclosure, &exec_id, &command, &mode)? {
-                Started::Known(exec) => exec.result().await,
+            match start(&sandbox, &enclosure, &exec_id, &command, &mode, space)? {
+                Started::Known(exec) => exec.result(keep).await,
                 Started::New(exec, driver) => {
                     Unstoppable::new(driver.run()).await;
-                    exec.result().await
+                    exec.result(keep).await
                 }
             }
         };
@@ -75,24 +84,31 @@ impl Agent {
         &self,
         request: v1::ExecStartRequest,
     ) -> Answer<v1::ExecStartResponse> {
-        let output = request.output();
+        let output = match request.output() {
+            v1::OutputPolicy::Unspecified | v1::OutputPolicy::Spill => Policy::Spill,
+            v1::OutputPolicy::Block => Policy::Block,
+            v1::OutputPolicy::DropOldest => Policy::DropOldest,
+        };
+        let window = request.output_window_bytes.unwrap_or(DEFAULT_WINDOW);
+        let in_bounds = usize::try_from(window).ok().filter(|_| WINDOWS.contains(&window));
+        let window = in_bounds.ok_or_else(|| {
+            let (least, most) = (WINDOWS.start(), WINDOWS.end());
+            invalid(format!("output_window_bytes is {window}: it is from {least} to {most}"))
+        })?;
         let v1::ExecStartRequest { sandbox_id, exec_id, command, stdin, control, .. } = request;
-        if !matches!(output, v1::OutputPolicy::Unspecified | v1::OutputPolicy::Spill)
-            || request.output_window_bytes.is_some()
-        {
-            return Err(CallError::new(ErrorCode::Unsupported, "output cannot be chosen yet"));
-        }
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
-        let mode = Mode::Start { stdin, control };
+        let mode = Mode::Start { stdin, control, output, window };
+        let space = &self.host().space;
         let begin = || async {
-            let (exec, is_new) = match start(&sandbox, &enclosure, &exec_id, &command, &mode)? {
-                Started::Known(exec) => (exec, false),
-                Started::New(exec, driver) => {
-                    tokio::spawn(driver.run());
-                    (exec, true)
-                }
-            };
+            let (exec, is_new) =
+                match start(&sandbox, &enclosure, &exec_id, &command, &mode, space)? {
+                    Started::Known(exec) => (exec, false),
+                    Started::New(exec, driver) => {
+                        tokio::spawn(driver.run());
+                        (exec, true)
+                    }
+                };
             let pid = exec.started().await?;
             Ok(v1::ExecStartResponse { pid, started: is_new })
         };
@@ -105,8 +121,7 @@ impl Agent {
         request: v1::ExecAttachRequest,
     ) -> Answer<Events<v1::ExecAttachResponse>> {
         let (_, exec) = self.exec(&request.sandbox_id, &request.exec_id).await?;
-        let positions = [request.stdout_offset, request.stderr_offset];
-        Ok(Box::pin(Attachment::new(exec, positions)))
+        Ok(Box::pin(Attachment::new(exec, &request)?))
     }
 
     /// Takes input for an exec. Answers when all of it is taken, so that a program that does not

@@ -17,12 +17,12 @@ use super::descriptors::{self, Ours};
 use super::driver::{Driver, Reply, StdinPipe};
 use super::entry::Exec;
 use super::finish::Operands;
-use super::head_tail::HeadTail;
 use super::output::Output;
+use super::spill::{Space, Spill};
 use super::stdin::Stdin;
 use super::table::{Fingerprint, Start, forgotten};
 use super::terminal::{self, Terminal};
-use super::window::Window;
+use super::window::Policy;
 use crate::call::Answer;
 use crate::lock::lock;
 use crate::sandboxes::{Enclosure, Sandbox, cpu_count, unix_nanos};
@@ -36,7 +36,7 @@ pub(crate) enum Mode {
     /// `Run`: all input at once, bounded output at the end.
     Run { stdin: Option<Bytes>, keep: usize },
     /// `Start`: input by writes, output by readers.
-    Start { stdin: bool, control: bool },
+    Start { stdin: bool, control: bool, output: Policy, window: usize },
 }
 
 /// What a start leads to.
@@ -61,23 +61,25 @@ pub(crate) fn start(
     exec_id: &str,
     command: &v1::Command,
     mode: &Mode,
+    space: &Arc<Space>,
 ) -> Answer<Started> {
     let now = Instant::now();
     // A terminal always takes input. Where there is none, its end is typed at once.
     let terminal = command.pty.is_some();
     let (outputs, stdin, control) = match mode {
         Mode::Run { stdin, keep } => {
-            let output = || Output::HeadTail(HeadTail::new(*keep));
+            let output = || Output::head_tail(*keep, space);
             let data = stdin.as_deref().or(terminal.then_some(&[]));
             ([output(), output()], data.map(Stdin::whole), false)
         }
-        Mode::Start { stdin, control } => {
-            let output = || Output::Window(Window::default());
+        Mode::Start { stdin, control, output, window } => {
+            let output = || Output::window(*output, *window, space);
             ([output(), output()], (*stdin || terminal).then(Stdin::default), *control)
         }
     };
     let number = sandbox.execs().next_number();
-    let exec = Exec::new(exec_id.into(), number, unix_nanos(), outputs, stdin, control, now);
+    let spill = Spill::new(space);
+    let exec = Exec::new(exec_id.into(), number, unix_nanos(), outputs, stdin, control, spill);
     let earlier_starts = sandbox.execs().starts();
     let others = match sandbox.execs().start(fingerprint(command, mode), &exec)? {
         (Start::New, others) => others,
@@ -246,9 +248,9 @@ fn fingerprint(command: &v1::Command, mode: &Mode) -> Fingerprint {
     match mode {
         // How much is kept is a matter of the answer, not of the command.
         Mode::Run { stdin, keep: _ } => stdin.hash(&mut hasher),
-        Mode::Start { stdin: false, control: false } => None::<Bytes>.hash(&mut hasher),
-        Mode::Start { stdin: true, control: false } => 2_u8.hash(&mut hasher),
-        Mode::Start { stdin, control: true } => (3_u8, stdin).hash(&mut hasher),
+        Mode::Start { stdin: false, control: false, .. } => None::<Bytes>.hash(&mut hasher),
+        Mode::Start { stdin: true, control: false, .. } => 2_u8.hash(&mut hasher),
+        Mode::Start { stdin, control: true, .. } => (3_u8, stdin).hash(&mut hasher),
     }
     hasher.finish()
 }

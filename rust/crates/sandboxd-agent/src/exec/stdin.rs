@@ -72,6 +72,11 @@ impl Stdin {
         self.taken
     }
 
+    /// Whether nothing more is taken.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.end || self.closed
+    }
+
     /// What to write to the pipe next.
     pub(crate) fn next(&self) -> &[u8] {
         &self.waiting

@@ -19,9 +19,19 @@ pub(crate) const KEPT_FOR: Duration = Duration::from_secs(60);
 /// How many results are kept for a sandbox.
 pub(crate) const KEPT_RESULTS: usize = 1_024;
 
-/// How much output is kept for a sandbox. Above the largest result of one `Run` with usual limits;
-/// the newest result is kept whatever its size.
+/// How much output is kept in memory for a sandbox. Above the largest result of one `Run` with usual
+/// limits; the newest result is kept whatever its size.
 pub(crate) const KEPT_BYTES: usize = 64 * 1024 * 1024;
+
+/// The same on disk. As much as two execs may have there.
+pub(crate) const KEPT_ON_DISK: u64 = 1024 * 1024 * 1024;
+
+/// How much an exec that ended still takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Size {
+    pub(crate) memory: usize,
+    pub(crate) disk: u64,
+}
 
 /// Which command an id stands for.
 pub(crate) type Fingerprint = u64;
@@ -45,11 +55,11 @@ pub(crate) enum Start<E> {
 pub(crate) fn forgotten(exec_id: &str) -> CallError {
     let message = format!(
         "exec {exec_id:?} has run and its result is not kept any more: the last {KEPT_RESULTS} \
-         results of a sandbox are, for {} s, and {} MiB of output",
+         results of a sandbox are, for {} seconds, and {} MiB of output in memory",
         KEPT_FOR.as_secs(),
         KEPT_BYTES >> 20
     );
-    CallError::new(ErrorCode::ExecNotFound, message).with_reason("forgotten").maybe_run(true)
+    CallError::new(ErrorCode::ExecExpired, message).with_reason("forgotten").maybe_run(true)
 }
 
 /// What a call finds under an id.
@@ -67,7 +77,7 @@ pub(crate) struct ExecTable<E> {
     entries: HashMap<Arc<str>, (Fingerprint, E)>,
     /// Oldest first.
     finished: VecDeque<Finished>,
-    finished_bytes: usize,
+    kept: Size,
     forgotten: Forgotten,
     running_limit: usize,
     starts: u64,
@@ -77,7 +87,7 @@ pub(crate) struct ExecTable<E> {
 struct Finished {
     id: Arc<str>,
     at: Instant,
-    bytes: usize,
+    size: Size,
 }
 
 impl<E: Clone> ExecTable<E> {
@@ -86,7 +96,7 @@ impl<E: Clone> ExecTable<E> {
         Self {
             entries: HashMap::new(),
             finished: VecDeque::new(),
-            finished_bytes: 0,
+            kept: Size::default(),
             forgotten: Forgotten::default(),
             running_limit,
             starts: 0,
@@ -124,11 +134,12 @@ impl<E: Clone> ExecTable<E> {
         self.entries.remove(id);
     }
 
-    /// Notes the end of an exec whose output takes `bytes`. What gives way is returned, to be
-    /// dropped where that costs nobody time.
-    pub(crate) fn finish(&mut self, id: &Arc<str>, bytes: usize, now: Instant) -> Vec<E> {
-        self.finished.push_back(Finished { id: Arc::clone(id), at: now, bytes });
-        self.finished_bytes += bytes;
+    /// Notes the end of an exec, and what it still takes. What gives way is returned, to be dropped
+    /// where that costs nobody time.
+    pub(crate) fn finish(&mut self, id: &Arc<str>, size: Size, now: Instant) -> Vec<E> {
+        self.finished.push_back(Finished { id: Arc::clone(id), at: now, size });
+        self.kept.memory += size.memory;
+        self.kept.disk += size.disk;
         self.prune(now)
     }
 
@@ -138,12 +149,14 @@ impl<E: Clone> ExecTable<E> {
         while let Some(oldest) = self.finished.front() {
             let expired = now.saturating_duration_since(oldest.at) >= KEPT_FOR;
             let crowded = self.finished.len() > KEPT_RESULTS
-                || (self.finished_bytes > KEPT_BYTES && self.finished.len() > 1);
+                || (self.finished.len() > 1
+                    && (self.kept.memory > KEPT_BYTES || self.kept.disk > KEPT_ON_DISK));
             if !expired && !crowded {
                 break;
             }
             if let Some(oldest) = self.finished.pop_front() {
-                self.finished_bytes -= oldest.bytes;
+                self.kept.memory -= oldest.size.memory;
+                self.kept.disk -= oldest.size.disk;
                 given_up.extend(self.entries.remove(&oldest.id).map(|(_, exec)| exec));
                 self.forgotten.remember(&oldest.id);
             }
@@ -173,6 +186,10 @@ mod tests {
 
     use super::*;
 
+    fn memory(memory: usize) -> Size {
+        Size { memory, disk: 0 }
+    }
+
     fn id(name: &str) -> Arc<str> {
         Arc::from(name)
     }
@@ -184,7 +201,7 @@ mod tests {
         assert_eq!(table.start(&id("a"), 1, "first"), Start::New);
         assert_eq!(table.start(&id("a"), 1, "again"), Start::Known("first"));
         assert_eq!(table.start(&id("a"), 2, "other"), Start::Conflict);
-        table.finish(&id("a"), 10, now);
+        table.finish(&id("a"), memory(10), now);
         assert_eq!(table.start(&id("a"), 1, "late"), Start::Known("first"));
         assert_eq!(table.prune(now + KEPT_FOR), ["first"]);
         assert_eq!(table.start(&id("a"), 1, "new"), Start::Forgotten, "it has run, long ago");
@@ -207,7 +224,7 @@ mod tests {
         }
         table.withdraw("a");
         table.start(&id("b"), 1, ());
-        table.finish(&id("b"), 0, Instant::now());
+        table.finish(&id("b"), memory(0), Instant::now());
         assert_eq!(table.starts(), 2, "an end takes nothing back");
     }
 
@@ -216,7 +233,7 @@ mod tests {
         let mut table = ExecTable::new(1);
         assert_eq!(table.start(&id("a"), 1, ()), Start::New);
         assert_eq!(table.start(&id("b"), 1, ()), Start::Full);
-        table.finish(&id("a"), 0, Instant::now());
+        table.finish(&id("a"), memory(0), Instant::now());
         assert_eq!(table.start(&id("b"), 1, ()), Start::New);
     }
 
@@ -227,9 +244,21 @@ mod tests {
             table.start(&id(name), 1, name);
         }
         let now = Instant::now();
-        assert!(table.finish(&id("a"), KEPT_BYTES + 1, now).is_empty());
-        assert_eq!(table.finish(&id("b"), KEPT_BYTES + 1, now), ["a"]);
+        assert!(table.finish(&id("a"), memory(KEPT_BYTES + 1), now).is_empty());
+        assert_eq!(table.finish(&id("b"), memory(KEPT_BYTES + 1), now), ["a"]);
         assert_eq!(table.find("b"), Find::Known("b"));
+    }
+
+    #[test]
+    fn output_on_disk_gives_way_like_that_in_memory() {
+        let now = Instant::now();
+        let mut table = ExecTable::new(8);
+        for name in ["a", "b"] {
+            table.start(&id(name), 1, name);
+        }
+        let size = Size { memory: 0, disk: KEPT_ON_DISK };
+        assert!(table.finish(&id("a"), size, now).is_empty());
+        assert_eq!(table.finish(&id("b"), size, now), ["a"]);
     }
 
     #[test]
@@ -239,7 +268,7 @@ mod tests {
         for number in 0..=KEPT_RESULTS {
             let id = id(&number.to_string());
             assert_eq!(table.start(&id, 1, number), Start::New);
-            table.finish(&id, 0, now);
+            table.finish(&id, memory(0), now);
         }
         assert_eq!((table.find("0"), table.find("1")), (Find::Forgotten, Find::Known(1)));
         assert_eq!(table.start(&id("0"), 1, 0), Start::Forgotten);
@@ -265,7 +294,7 @@ mod tests {
                 match table.start(&name, 0, number) {
                     Start::New => {
                         prop_assert!(!taken, "{} ran twice", number);
-                        table.finish(&name, bytes, now);
+                        table.finish(&name, memory(bytes), now);
                         ran.insert(number);
                     }
                     Start::Known(_) | Start::Forgotten => prop_assert!(taken),
@@ -281,7 +310,7 @@ mod tests {
             for (number, size) in sizes.iter().enumerate() {
                 let name = id(&number.to_string());
                 prop_assert_eq!(table.start(&name, 0, *size), Start::New);
-                table.finish(&name, *size, start + Duration::from_secs(number as u64 * 3));
+                table.finish(&name, memory(*size), start + Duration::from_secs(number as u64 * 3));
                 let kept: usize = table.iter().map(|(_, size)| *size).sum();
                 let count = table.iter().count();
                 prop_assert!(kept <= KEPT_BYTES || count == 1);

@@ -1,124 +1,413 @@
-//! The recent bytes of a stream, numbered from its beginning.
+//! The bytes of a stream that are kept for readers, numbered from its beginning.
+//!
+//! ```text
+//! 0 ......... head           from ............. memory_from .............. total
+//! [ on disk  )      [ on disk                 )[ chunks, then `filling`  )
+//! ```
+//!
+//! Nothing is missing while `from` has not passed `head`. What leaves memory goes to disk, or is
+//! dropped: that is the policy's matter. This module decides and does no I/O.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Buf as _, Bytes};
+use sha2::{Digest as _, Sha256};
 
-use super::kept::{Kept, Read};
+use super::kept::{Range, Read, ranges};
+use super::readers::Progress;
+use super::spill::{Need, Share, Space, Spill};
 
-/// A stream of which the last [`Window::LIMIT`] bytes are kept for readers.
-#[derive(Debug, Default)]
+/// The first bytes of a stream that stay on disk although they were read.
+pub(crate) const HISTORY: u64 = 64 * 1024 * 1024;
+
+/// Bytes kept behind a reader's position: it may have been cut off before they arrived, and will ask
+/// for them again. Above the credit of a connection and its largest event together.
+const BEHIND: usize = 512 * 1024;
+
+/// Bytes that one chunk holds.
+const CHUNK: usize = 64 * 1024;
+
+/// Size of a window while memory is short: what a pipe holds.
+const SMALL: usize = 64 * 1024;
+
+/// Freed disk that is worth a system call.
+const WORTH_PUNCHING: u64 = 4 * 1024 * 1024;
+
+/// When a file that could not be written is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What becomes of output beyond the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Policy {
+    Spill,
+    Block,
+    DropOldest,
+    /// The first and the last bytes stay, on disk if need be, and nobody is waited for.
+    Ends {
+        head: u64,
+        tail: u64,
+    },
+}
+
+/// A stream of which the newest bytes are in memory.
+#[derive(Debug)]
 pub(crate) struct Window {
-    bytes: VecDeque<u8>,
-    /// Offset of the first byte that is kept.
-    start: u64,
+    policy: Policy,
+    size: usize,
+    /// Each with its offset.
+    chunks: VecDeque<(u64, Bytes)>,
+    filling: Vec<u8>,
+    total: u64,
+    memory_from: u64,
+    from: u64,
+    head: u64,
+    /// Bytes that are being written to disk.
+    moving: usize,
+    retry_at: Option<Instant>,
+    /// There is no room on disk, or no disk.
+    is_stuck: bool,
+    garbage: Option<Garbage>,
+    share: Share,
+    hash: Option<Box<Sha256>>,
+}
+
+/// Bytes to be written to disk.
+#[derive(Debug)]
+pub(crate) struct Move {
+    pub(crate) offset: u64,
+    pub(crate) chunks: Vec<Bytes>,
+}
+
+/// Bytes on disk that nobody wants any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Garbage {
+    pub(crate) range: Range,
+    /// How many bytes of it are on disk.
+    pub(crate) bytes: u64,
+}
+
+/// What can be done about a window that is getting full.
+#[derive(Debug, Default)]
+pub(crate) struct Relief {
+    /// To be written; [`Window::moved`] is to be told the outcome.
+    pub(crate) write: Option<Move>,
+    /// To be given back.
+    pub(crate) punch: Option<Garbage>,
 }
 
 impl Window {
-    /// Bytes kept per stream.
-    pub(crate) const LIMIT: usize = 8 * 1024 * 1024;
-
-    /// Bytes kept behind a reader's position: it may have been cut off before they arrived, and
-    /// will ask for them again. Above the credit of a connection and its socket buffers together.
-    const BEHIND: u64 = 1024 * 1024;
-
-    /// How many bytes can be pushed without losing any that a reader at `position` may ask for.
-    pub(crate) fn room(&self, position: u64) -> usize {
-        let needless = position.saturating_sub(Self::BEHIND).saturating_sub(self.start);
-        let needless = usize::try_from(needless).unwrap_or(usize::MAX).min(self.bytes.len());
-        Self::LIMIT.saturating_sub(self.bytes.len() - needless)
-    }
-
-    /// Appends what the program wrote; the oldest bytes give way.
-    pub(crate) fn push(&mut self, data: &[u8]) {
-        self.push_all(data);
-        let excess = self.bytes.len().saturating_sub(Self::LIMIT);
-        self.bytes.drain(..excess);
-        self.start += excess as u64;
-    }
-
-    /// Appends the last bytes of the stream without dropping any: the caller bounds them.
-    pub(crate) fn push_all(&mut self, data: &[u8]) {
-        self.bytes.extend(data);
+    pub(crate) fn new(policy: Policy, size: usize, space: &Arc<Space>) -> Self {
+        Self {
+            policy,
+            size,
+            chunks: VecDeque::new(),
+            filling: Vec::new(),
+            total: 0,
+            memory_from: 0,
+            from: 0,
+            head: 0,
+            moving: 0,
+            retry_at: None,
+            is_stuck: false,
+            garbage: None,
+            share: Share::new(space),
+            // Only where memory is short does `Ends` come here: what it moves to disk must not have
+            // to be read again for the hash.
+            hash: matches!(policy, Policy::Ends { .. }).then(Box::default),
+        }
     }
 
     /// Bytes that were pushed.
-    pub(crate) fn total(&self) -> u64 {
-        self.start + self.bytes.len() as u64
+    pub(crate) const fn total(&self) -> u64 {
+        self.total
+    }
+
+    pub(crate) fn in_memory(&self) -> usize {
+        index(self.total - self.memory_from)
+    }
+
+    fn size(&self) -> usize {
+        if self.share.space().memory_is_short() { self.size.min(SMALL) } else { self.size }
+    }
+
+    /// How many bytes can be pushed now; 0: the program has to wait.
+    pub(crate) fn room(&self, progress: Progress) -> usize {
+        let size = self.size();
+        let free = (size + BEHIND).saturating_sub(self.in_memory());
+        match self.policy {
+            Policy::DropOldest => usize::MAX,
+            Policy::Spill => free,
+            // Nobody will ever read to make room.
+            Policy::Ends { .. } if self.is_stuck => usize::MAX,
+            Policy::Ends { .. } => free,
+            Policy::Block => {
+                let unread = self.total.saturating_sub(progress.furthest);
+                free.min(size.saturating_sub(index(unread)))
+            }
+        }
+    }
+
+    /// Appends what the program wrote.
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        if let Some(hash) = &mut self.hash {
+            hash.update(data);
+        }
+        let mut rest = data;
+        while !rest.is_empty() {
+            if self.filling.len() == CHUNK {
+                self.close_chunk();
+            }
+            let (part, after) = rest.split_at(rest.len().min(CHUNK - self.filling.len()));
+            self.filling.extend_from_slice(part);
+            rest = after;
+        }
+        self.total += data.len() as u64;
+        self.account();
+    }
+
+    fn close_chunk(&mut self) {
+        let bytes = Bytes::from(std::mem::take(&mut self.filling));
+        let offset = self.total_of_chunks();
+        self.chunks.push_back((offset, bytes));
+    }
+
+    fn total_of_chunks(&self) -> u64 {
+        self.chunks.back().map_or(self.memory_from, |(offset, bytes)| offset + bytes.len() as u64)
+    }
+
+    fn account(&mut self) {
+        self.share.set(self.in_memory());
+    }
+
+    /// Makes room, as the policy wants it. To be called after a push, and while there is no room.
+    pub(crate) fn relieve(&mut self, progress: Progress, spill: &Spill, now: Instant) -> Relief {
+        let size = self.size();
+        let over = self.in_memory().saturating_sub(size);
+        let seen = |position: u64| position.saturating_sub(BEHIND as u64);
+        match self.policy {
+            Policy::DropOldest => {
+                self.drop_from_memory(over);
+                Relief::default()
+            }
+            Policy::Block => {
+                let read = index(seen(progress.furthest).saturating_sub(self.memory_from));
+                self.drop_from_memory(over.min(read));
+                Relief::default()
+            }
+            Policy::Spill => {
+                let reach = Reach {
+                    history: HISTORY,
+                    read: seen(progress.slowest),
+                    most: seen(progress.furthest),
+                };
+                self.spill(over, &reach, spill, now)
+            }
+            Policy::Ends { head, tail } => {
+                let read = self.total.saturating_sub(tail);
+                let reach = Reach { history: head, read, most: read };
+                self.spill(over, &reach, spill, now)
+            }
+        }
+    }
+
+    fn spill(&mut self, over: usize, reach: &Reach, spill: &Spill, now: Instant) -> Relief {
+        let mut relief = Relief::default();
+        if over < BEHIND / 2 || self.moving > 0 {
+            return relief;
+        }
+        let front = self.memory_from;
+        let was_read = reach.read.min(front);
+        if was_read > self.from.max(reach.history) {
+            self.drop_from_disk(was_read);
+        }
+        if front >= reach.history && reach.read > front {
+            self.give_up(index(reach.read - front).min(over));
+        } else {
+            relief.write = self.begin_move(over, reach, spill, now);
+        }
+        relief.punch = self.garbage.take_if(|garbage| garbage.bytes >= WORTH_PUNCHING);
+        relief
+    }
+
+    fn begin_move(
+        &mut self,
+        over: usize,
+        reach: &Reach,
+        spill: &Spill,
+        now: Instant,
+    ) -> Option<Move> {
+        if self.chunks.is_empty() {
+            self.close_chunk();
+        }
+        let enough = |taken: &mut usize, bytes: &Bytes| {
+            let more = *taken < over;
+            *taken += bytes.len();
+            more.then(|| bytes.clone())
+        };
+        let chunks: Vec<Bytes> =
+            self.chunks.iter().map(|(_, bytes)| bytes).scan(0, enough).collect();
+        let count: usize = chunks.iter().map(Bytes::len).sum();
+        let front = self.memory_from;
+        let was_read = reach.read >= front + count as u64;
+        let broken = self.retry_at.is_some_and(|retry_at| now < retry_at);
+        let need = if was_read { Need::History } else { Need::Unread };
+        if !broken && spill.reserve(count as u64, need) {
+            self.moving = count;
+            self.is_stuck = false;
+            return Some(Move { offset: front, chunks });
+        }
+        self.is_stuck = true;
+        // A reader that fell behind holds nobody up.
+        if reach.most > front {
+            self.give_up(index(reach.most - front).min(over));
+        } else if reach.most > self.from {
+            self.drop_from_disk(reach.most);
+        }
+        None
+    }
+
+    /// Takes note of the end of a move. `written` is false if it failed.
+    pub(crate) fn moved(&mut self, written: bool, now: Instant) {
+        let count = std::mem::take(&mut self.moving);
+        if written {
+            self.retry_at = None;
+            self.take_from_memory(count);
+        } else {
+            self.retry_at = Some(now + RETRY);
+        }
+    }
+
+    /// Drops the oldest `count` bytes in memory, and with them all that is older.
+    fn give_up(&mut self, count: usize) {
+        self.drop_from_disk(self.memory_from);
+        self.drop_from_memory(count);
+    }
+
+    /// Drops what lies between the history and `to` on disk.
+    fn drop_from_disk(&mut self, to: u64) {
+        if self.from <= self.head {
+            // Nothing was missing so far: what is on disk becomes the history.
+            self.head = self.head.max(self.memory_from.min(self.history()));
+        }
+        let range = self.from.max(self.head)..to.min(self.memory_from);
+        if !range.is_empty() {
+            let bytes = range.end - range.start;
+            let garbage = self.garbage.get_or_insert(Garbage { range: range.clone(), bytes: 0 });
+            garbage.range.end = range.end;
+            garbage.bytes += bytes;
+        }
+        self.from = self.from.max(to).max(self.head);
+    }
+
+    const fn history(&self) -> u64 {
+        match self.policy {
+            Policy::Spill => HISTORY,
+            Policy::Ends { head, .. } => head,
+            Policy::Block | Policy::DropOldest => 0,
+        }
+    }
+
+    fn drop_from_memory(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.begin_hash();
+        self.take_from_memory(count);
+        self.from = self.memory_from;
+    }
+
+    /// Begins to hash when the first bytes are lost: nobody can do it later.
+    fn begin_hash(&mut self) {
+        if self.policy == Policy::DropOldest && self.hash.is_none() {
+            let mut hash = Box::new(Sha256::new());
+            self.chunks.iter().for_each(|(_, bytes)| hash.update(bytes));
+            hash.update(&self.filling);
+            self.hash = Some(hash);
+        }
+    }
+
+    fn take_from_memory(&mut self, count: usize) {
+        let mut left = count;
+        while let Some((offset, bytes)) = self.chunks.front_mut() {
+            if bytes.len() > left {
+                bytes.advance(left);
+                *offset += left as u64;
+                left = 0;
+                break;
+            }
+            left -= bytes.len();
+            self.chunks.pop_front();
+        }
+        self.filling.drain(..left);
+        self.memory_from += count as u64;
+        self.account();
     }
 
     /// Gives back memory that was held for more bytes. Returns how many stay.
     pub(crate) fn settle(&mut self) -> usize {
-        self.bytes.shrink_to_fit();
-        self.bytes.len()
+        self.filling.shrink_to_fit();
+        self.in_memory()
+    }
+
+    /// The hash of the whole stream, where the policy loses bytes of it and it lost some.
+    pub(crate) fn sha256(&self) -> Option<[u8; 32]> {
+        let hash = self.hash.as_ref().filter(|_| self.from > self.head)?;
+        Some((**hash).clone().finalize().into())
     }
 
     /// At most `limit` bytes at `offset` of the stream.
     pub(crate) fn read(&self, offset: u64, limit: usize) -> Read {
-        if offset >= self.total() {
+        if offset >= self.total {
             return Read::Nothing;
         }
-        let Some(skip) = offset.checked_sub(self.start) else {
-            return Read::Gone { available_from: self.start };
-        };
-        let skip = usize::try_from(skip).unwrap_or(usize::MAX);
-        let (older, newer) = self.bytes.as_slices();
-        let part = if skip < older.len() { &older[skip..] } else { &newer[skip - older.len()..] };
-        Read::Data(Bytes::copy_from_slice(&part[..part.len().min(limit)]))
+        if offset >= self.memory_from {
+            return Read::Data(self.read_memory(offset, limit));
+        }
+        let on_disk = |end: u64| Read::OnDisk(index(end - offset).min(limit));
+        if self.from <= self.head || offset >= self.from {
+            on_disk(self.memory_from)
+        } else if offset < self.head {
+            on_disk(self.head)
+        } else {
+            Read::Gone { available_from: self.from }
+        }
     }
 
-    /// What is kept, as the result of a command: all of it is tail where bytes were dropped.
-    pub(crate) fn to_kept(&self) -> Kept {
-        let (older, newer) = self.bytes.as_slices();
-        let head = (self.start > 0).then_some(0);
-        Kept { bytes: [older, newer].concat().into(), head, total: self.total() }
+    fn read_memory(&self, offset: u64, limit: usize) -> Bytes {
+        let after = self.chunks.partition_point(|(start, _)| *start <= offset);
+        if let Some((start, bytes)) = after.checked_sub(1).map(|index| &self.chunks[index])
+            && offset < start + bytes.len() as u64
+        {
+            let skip = index(offset - start);
+            return bytes.slice(skip..bytes.len().min(skip.saturating_add(limit)));
+        }
+        let part = &self.filling[index(offset - self.total_of_chunks())..];
+        Bytes::copy_from_slice(&part[..part.len().min(limit)])
     }
+
+    /// What is there to be read.
+    pub(crate) fn ranges(&self) -> Vec<Range> {
+        ranges(self.head, self.from, self.total)
+    }
+}
+
+/// How far bytes matter to whom.
+struct Reach {
+    /// Below it they stay on disk.
+    history: u64,
+    /// Below it everybody has read them.
+    read: u64,
+    /// Below it somebody has.
+    most: u64,
+}
+
+/// A number of bytes that is known to be in memory, or is cut to what can be.
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn bytes_below_the_window_are_reported_with_what_is_still_there() {
-        let mut window = Window::default();
-        window.push(&vec![1; Window::LIMIT]);
-        window.push(b"abc");
-        assert_eq!(window.read(2, 10), Read::Gone { available_from: 3 });
-        assert_eq!(window.read(3, 1), Read::Data(Bytes::from_static(&[1])));
-        assert_eq!(window.total(), Window::LIMIT as u64 + 3);
-        assert_eq!(window.settle(), Window::LIMIT);
-        assert_eq!(window.to_kept().head, Some(0));
-    }
-
-    #[test]
-    fn a_full_window_has_room_again_when_its_reader_moves_on() {
-        let mut window = Window::default();
-        window.push(&vec![1; Window::LIMIT]);
-        assert_eq!(window.room(0), 0);
-        assert_eq!(window.room(Window::BEHIND), 0, "the reader may ask for these again");
-        assert_eq!(window.room(Window::BEHIND + 10), 10);
-        assert_eq!(window.room(u64::MAX), Window::LIMIT, "a reader beyond the end wants nothing");
-    }
-
-    proptest! {
-        #[test]
-        fn a_reader_that_follows_gets_every_byte_once(
-            chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..30), 0..20),
-            limit in 1_usize..20,
-        ) {
-            let mut window = Window::default();
-            let mut seen = Vec::new();
-            for chunk in &chunks {
-                window.push(chunk);
-                while let Read::Data(data) = window.read(seen.len() as u64, limit) {
-                    seen.extend_from_slice(&data);
-                }
-            }
-            prop_assert_eq!(window.total(), seen.len() as u64);
-            prop_assert_eq!(seen, chunks.concat());
-        }
-    }
-}
+#[expect(clippy::single_range_in_vec_init, reason = "one range is meant")]
+mod tests;

@@ -104,6 +104,7 @@ const fn code(code: ErrorCode) -> Code {
         ErrorCode::UnknownTemplate
         | ErrorCode::SandboxNotFound
         | ErrorCode::ExecNotFound
+        | ErrorCode::ExecExpired
         | ErrorCode::PatternNotFound
         | ErrorCode::FileNotFound => Code::NotFound,
         ErrorCode::FileExists | ErrorCode::ExecConflict => Code::AlreadyExists,
@@ -118,6 +119,7 @@ const fn code(code: ErrorCode) -> Code {
         | ErrorCode::VersionMismatch
         | ErrorCode::StateUnusable
         | ErrorCode::UsedAfterFork => Code::FailedPrecondition,
+        ErrorCode::OutputRange => Code::OutOfRange,
         ErrorCode::ResourceExhausted | ErrorCode::DiskFull => Code::ResourceExhausted,
         ErrorCode::PermissionDenied | ErrorCode::SocketUntrusted => Code::PermissionDenied,
         ErrorCode::Unauthenticated => Code::Unauthenticated,

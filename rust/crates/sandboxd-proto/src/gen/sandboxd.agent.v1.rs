@@ -131,7 +131,8 @@ pub struct ExecEnd {
     pub io_read_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "12")]
     pub io_write_bytes: ::core::option::Option<u64>,
-    /// Of the whole stream, where bytes of it were not kept; else empty.
+    /// Of the whole stream, where the result of `Run`, or an exec that drops its oldest output, does
+    /// not have all of it; else empty.
     #[prost(bytes = "bytes", tag = "13")]
     pub stdout_sha256: ::prost::bytes::Bytes,
     #[prost(bytes = "bytes", tag = "14")]
@@ -182,6 +183,9 @@ pub struct ExecStartResponse {
     #[prost(bool, tag = "2")]
     pub started: bool,
 }
+/// An offset that is not kept, or beyond what was written, is refused as `output_range`, whose reason
+/// has the ranges that are: `stdout:0-100,500-600`. What is dropped while the stream is read shows as
+/// a jump of the offset.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecAttachRequest {
     #[prost(string, tag = "1")]
@@ -195,6 +199,12 @@ pub struct ExecAttachRequest {
     /// End after what is there now, with or without an end event, instead of waiting for more.
     #[prost(bool, tag = "5")]
     pub no_wait: bool,
+    /// Read this one alone; the offset of the other is ignored.
+    #[prost(enumeration = "OutputStream", tag = "6")]
+    pub stream: i32,
+    /// End after so many bytes of each stream, without an end event.
+    #[prost(uint64, optional, tag = "7")]
+    pub length: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ExecAttachResponse {
@@ -295,6 +305,12 @@ pub struct ExecSummary {
     pub started_unix_ns: u64,
     #[prost(message, optional, tag = "5")]
     pub end: ::core::option::Option<ExecEnd>,
+    /// Bytes of stdin taken so far; unset if it is not fed by WriteStdin.
+    #[prost(uint64, optional, tag = "6")]
+    pub stdin_offset: ::core::option::Option<u64>,
+    /// Nothing more is taken.
+    #[prost(bool, tag = "7")]
+    pub stdin_ended: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExecListResponse {
@@ -354,15 +370,17 @@ impl Cause {
         }
     }
 }
-/// What becomes of output beyond the window while nobody reads it.
+/// What becomes of output beyond the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum OutputPolicy {
     /// As `OUTPUT_POLICY_SPILL`.
     Unspecified = 0,
-    /// Goes to a file, up to the agent's limit; beyond it the program waits.
+    /// Goes to a file: the first 64 MiB of each stream, and all that some reader, or nobody at all, has
+    /// not read yet. At the file's limit (512 MiB for an exec, 4 GiB for the agent, less where there is
+    /// little room) the program waits for the reader that is furthest ahead; others see a jump.
     Spill = 1,
-    /// The program waits in its write.
+    /// The program waits in its write until somebody has read: for the reader that is furthest ahead.
     Block = 2,
     /// The oldest output is dropped; a reader sees the offset jump.
     DropOldest = 3,
@@ -387,6 +405,36 @@ impl OutputPolicy {
             "OUTPUT_POLICY_SPILL" => Some(Self::Spill),
             "OUTPUT_POLICY_BLOCK" => Some(Self::Block),
             "OUTPUT_POLICY_DROP_OLDEST" => Some(Self::DropOldest),
+            _ => None,
+        }
+    }
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum OutputStream {
+    /// Both.
+    Unspecified = 0,
+    Stdout = 1,
+    Stderr = 2,
+}
+impl OutputStream {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "OUTPUT_STREAM_UNSPECIFIED",
+            Self::Stdout => "OUTPUT_STREAM_STDOUT",
+            Self::Stderr => "OUTPUT_STREAM_STDERR",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "OUTPUT_STREAM_UNSPECIFIED" => Some(Self::Unspecified),
+            "OUTPUT_STREAM_STDOUT" => Some(Self::Stdout),
+            "OUTPUT_STREAM_STDERR" => Some(Self::Stderr),
             _ => None,
         }
     }
