@@ -43,6 +43,28 @@ def test_z1_commands_under_random_cuts_run_once_and_lose_nothing() -> None:
     assert summary["late"] > 0
 
 
+@pytest.mark.timeout(300)
+def test_z1_everything_at_once_under_random_faults_is_right_once_and_leaves_nothing() -> None:
+    _soak(20, timeout=280)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_z1_ten_minutes_of_random_faults_are_right_once_and_leave_nothing() -> None:
+    _soak(600, timeout=1100)
+
+
+def _soak(seconds: int, timeout: float) -> None:
+    seed = seeded(f"{seconds} s of random faults").randrange(1, 1 << 32)
+    summary = _run("soak", "--seconds", str(seconds), "--seed", str(seed), timeout=timeout)
+
+    assert summary["details"] == []
+    assert set(summary["wrong"].values()) == {0}, summary
+    assert summary["failures"] == []
+    assert summary["cuts"] >= seconds
+    assert sum(summary["done"].values()) >= 10 * seconds
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_z1_a_thousand_commands_under_random_cuts_run_once_and_lose_nothing() -> None:

@@ -405,4 +405,6 @@ fn check_version(ours: &str, agent: &str) -> Result<(), CallError> {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use sandboxd_proto::frame::{MAX_REQUEST, WINDOW};
 
 use super::*;
 
-const VERSION: &str = "0.1.0";
+pub(super) const VERSION: &str = "0.1.0";
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options {
         version: VERSION.to_owned(),
         keepalive: Duration::from_secs(1),
@@ -35,7 +35,7 @@ fn write(content: Vec<u8>) -> Request {
     Request::FilesWrite(v1::FilesWriteTarget::default(), content.into())
 }
 
-fn welcome(version: &str) -> Vec<u8> {
+pub(super) fn welcome(version: &str) -> Vec<u8> {
     let mut wire = Vec::new();
     let message = v1::Welcome { agent_version: version.to_owned(), pid: 7 };
     frame::put_message(&mut wire, 0, Kind::Hello, &message);
