@@ -1,7 +1,8 @@
-"""Run the checks against the agent of this machine: `python -m sandboxd.testing [WORD…]`.
+"""Run the checks: `python -m sandboxd.testing [--setup package.module:name] [WORD…]`.
 
-Words choose the checks whose name contains one of them. Exit status 1 if a promise does not
-hold. A check whose capability is missing is shown as not tried.
+Without a set-up of your own they run against the agent of this machine. Words choose the checks
+whose name contains one of them. Exit status 1 if a promise does not hold. A check whose capability
+is missing is shown as not tried.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import sys
 import traceback
 
 from sandboxd.testing.conformance import CHECKS
-from sandboxd.testing.setup import LocalSetup
+from sandboxd.testing.setup import LocalSetup, Setup, load_setup
 
 
 def main(words: list[str]) -> int:
     """Run the chosen checks one after another and print a line for each."""
-    setup = LocalSetup()
+    setup: Setup = LocalSetup()
+    if words[:1] == ["--setup"]:
+        if len(words) == 1:
+            _say("--setup needs the name of a set-up: package.module:name")
+            return 2
+        setup, words = load_setup(words[1]), words[2:]
     failed = 0
     for check in CHECKS:
         if words and not any(word in check.name for word in words):

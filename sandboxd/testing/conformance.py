@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sandboxd.testing import (
+    causes,
     commands,
     files,
     kept_output,
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     *terminals.registry.checks,
     *shells.registry.checks,
     *commands.registry.checks,
+    *causes.registry.checks,
     *files.registry.checks,
     *limits.registry.checks,
     *lifetimes.registry.checks,

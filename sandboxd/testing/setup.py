@@ -6,6 +6,7 @@ part of what is wrong.
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -77,6 +78,25 @@ class LocalSetup:
         if not result.ok:
             raise CheckFailedError(f"the sandbox does not show its pid namespace: {result.stderr}")
         return PidNamespace(result.stdout.strip())
+
+
+def load_setup(name: str) -> Setup:
+    """Make the set-up that `package.module:name` stands for.
+
+    Args:
+        name: A class or function without parameters that returns a `Setup`, or a `Setup` itself.
+
+    Raises:
+        ValueError: If the name has no colon.
+        ImportError: If there is no such module.
+        AttributeError: If it has no such member.
+    """
+    module, colon, member = name.partition(":")
+    if not colon:
+        raise ValueError(f"set-up {name!r} must be package.module:name")
+    found = getattr(importlib.import_module(module), member)
+    setup: Setup = found() if callable(found) else found
+    return setup
 
 
 class PidNamespace:

@@ -22,7 +22,7 @@ from sandboxd._proto.agent.v1 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
@@ -174,14 +174,71 @@ def test_a_failure_carries_the_same_code_as_over_frames(
     for code, request in failing.items():
         with pytest.raises(grpc.RpcError) as raised:
             exec_pb2_grpc.ExecStub(channel).Run(request)
-        error = raised.value
-        assert isinstance(error, grpc.Call)
-        metadata = {entry.key: entry.value for entry in error.trailing_metadata()}
-        details = metadata["grpc-status-details-bin"]
-        assert isinstance(details, bytes)
-        message = connection_pb2.Error.FromString(details)
-        assert message.code == code
-        assert message.message == error.details()
+        assert _details(raised.value).code == code
+
+
+def test_an_attach_says_whether_an_id_never_was_or_is_not_kept_any_more(
+    channel: grpc.Channel, claimed: str
+) -> None:
+    stub = exec_pb2_grpc.ExecStub(channel)
+    early = _run(claimed, b"echo early")
+    stub.Run(early)
+    for _ in range(1_024):
+        stub.Run(_run(claimed, b"true"))
+    for exec_id, reason, may_have_run in (("never", "", False), (early.exec_id, "forgotten", True)):
+        request = exec_pb2.ExecAttachRequest(sandbox_id=claimed, exec_id=exec_id)
+        with pytest.raises(grpc.RpcError) as raised:
+            list(stub.Attach(request))
+        error = _details(raised.value)
+        assert error.code == "exec_not_found"
+        assert (error.reason, error.may_have_run) == (reason, may_have_run)
+        assert exec_id in error.message
+
+
+def test_what_a_call_cannot_take_is_refused_by_name(channel: grpc.Channel, claimed: str) -> None:
+    """The agent does not rely on what our own SDK checks."""
+    stub = exec_pb2_grpc.ExecStub(channel)
+    command = exec_pb2.Command(argv=[b"cat"])
+    started = exec_pb2.ExecStartRequest(
+        sandbox_id=claimed, exec_id="cat", command=command, stdin=True
+    )
+    stub.Start(started)
+    stub.WriteStdin(
+        exec_pb2.ExecWriteStdinRequest(sandbox_id=claimed, exec_id="cat", data=b"x", eof=True)
+    )
+    long = exec_pb2.Command(argv=[b"touch", b"x" * (10 << 20)])
+    other = exec_pb2.Command(argv=[b"touch", b"/tmp/ran"])
+    refused: dict[str, Callable[[], object]] = {
+        "argv[1]": lambda: stub.Run(
+            exec_pb2.ExecRunRequest(sandbox_id=claimed, exec_id="long", command=long)
+        ),
+        "names another command": lambda: stub.Run(
+            exec_pb2.ExecRunRequest(sandbox_id=claimed, exec_id="cat", command=other)
+        ),
+        "ended after 1 bytes": lambda: stub.WriteStdin(
+            exec_pb2.ExecWriteStdinRequest(sandbox_id=claimed, exec_id="cat", offset=1, data=b"y")
+        ),
+        "signal is 99": lambda: stub.Signal(
+            exec_pb2.ExecSignalRequest(sandbox_id=claimed, exec_id="cat", signal=99)
+        ),
+    }
+    for named, call in refused.items():
+        with pytest.raises(grpc.RpcError) as raised:
+            call()
+        error = _details(raised.value)
+        assert named in error.message
+        assert not error.may_have_run
+
+
+def _details(error: grpc.RpcError) -> connection_pb2.Error:
+    """Our own error message in a status."""
+    assert isinstance(error, grpc.Call)
+    metadata = {entry.key: entry.value for entry in error.trailing_metadata()}
+    details = metadata["grpc-status-details-bin"]
+    assert isinstance(details, bytes)
+    message = connection_pb2.Error.FromString(details)
+    assert message.message == error.details()
+    return message
 
 
 def test_large_output_meets_no_default_of_the_protocol(channel: grpc.Channel, claimed: str) -> None:

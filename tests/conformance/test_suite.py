@@ -6,8 +6,10 @@ import re
 
 import pytest
 
-from sandboxd.testing import CHECKS
+from sandboxd.testing import CHECKS, LocalSetup, load_setup
 from sandboxd.testing.check import CheckFailedError, expect, expect_equal, expect_raises
+
+OWN = LocalSetup("host-hardened")
 
 
 def test_every_check_has_a_name_and_says_why_it_matters() -> None:
@@ -16,6 +18,19 @@ def test_every_check_has_a_name_and_says_why_it_matters() -> None:
     for check in CHECKS:
         assert re.match(r"[a-z]\d*_[a-z0-9_]+$", check.name), check.name
         assert (check.run.__doc__ or "").strip(), check.name
+
+
+def test_a_set_up_of_ones_own_is_found_by_its_name() -> None:
+    made = load_setup("sandboxd.testing:LocalSetup")
+    assert isinstance(made, LocalSetup)
+    assert load_setup(f"{__name__}:OWN") is OWN
+    for name, error in (
+        ("sandboxd.testing", ValueError),
+        ("no_such_module:x", ImportError),
+        ("sandboxd.testing:nothing", AttributeError),
+    ):
+        with pytest.raises(error):
+            load_setup(name)
 
 
 async def test_a_promise_that_does_not_hold_is_a_failure_that_shows_both_sides() -> None:

@@ -13,26 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import reference
-from tests.support.faulty_agent import KEEPALIVE, Client, FaultyAgent
+from tests.support.faulty_agent import KEEPALIVE, Client
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.support.fault_proxy import Plan
+    from tests.support.faulty_agent import FaultyAgent
 
 
 GREETING = 20
 """Bytes that an agent says before its first reply, or one less: its version and its pid."""
 
 
-@pytest.fixture
-def agent() -> Iterator[FaultyAgent]:
-    """An agent behind a proxy; both are gone afterwards."""
-    with FaultyAgent() as made:
-        yield made
-
-
-def test_h2_a_reset_connection_is_repaired_and_nothing_runs_twice(agent: FaultyAgent) -> None:
+def test_h2_a_reset_connection_is_repaired_and_nothing_runs_twice(faulty: FaultyAgent) -> None:
     body = """
 pause()
 result = await sandbox.run("echo ran >> /tmp/runs; yes | head -c 1048576")
@@ -40,14 +32,14 @@ pause()
 runs = (await sandbox.run("cat /tmp/runs")).stdout
 tell(exit_code=result.exit_code, total=len(result.stdout_bytes), runs=runs)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
         # In the middle of the reply.
-        agent.proxy.plans({"cut_to_client": 4096})
-        cuts = agent.proxy.cut().cuts
+        faulty.proxy.plans({"cut_to_client": 4096})
+        cuts = faulty.proxy.cut().cuts
         client.go_on()
         client.paused()
-        assert agent.proxy.counts().cuts - cuts >= 2
+        assert faulty.proxy.counts().cuts - cuts >= 2
         client.go_on()
 
         assert client.told() == {"exit_code": 0, "total": 1_048_576, "runs": "ran\n"}
@@ -67,7 +59,7 @@ R1_CUTS: dict[str, Plan] = {
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("cut", R1_CUTS)
 def test_r1_a_reply_that_is_lost_a_hundred_times_means_one_run_each_time(
-    agent: FaultyAgent, cut: str
+    faulty: FaultyAgent, cut: str
 ) -> None:
     body = """
 pause()
@@ -79,16 +71,16 @@ for n in range(100):
 pause()
 tell(codes=codes, lines=(await sandbox.run("cat /tmp/f")).stdout.split())
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
         client.go_on()
         for _ in range(100):
             client.paused()
-            agent.proxy.plans(R1_CUTS[cut])
-            agent.proxy.cut()
+            faulty.proxy.plans(R1_CUTS[cut])
+            faulty.proxy.cut()
             client.go_on()
         client.paused()
-        counts = agent.proxy.counts()
+        counts = faulty.proxy.counts()
         client.go_on()
 
         numbers = list(range(100))
@@ -101,7 +93,7 @@ tell(codes=codes, lines=(await sandbox.run("cat /tmp/f")).stdout.split())
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("cut", R1_CUTS)
 def test_r2_a_start_whose_answer_is_lost_a_hundred_times_means_one_process_each_time(
-    agent: FaultyAgent, cut: str
+    faulty: FaultyAgent, cut: str
 ) -> None:
     body = """
 pause()
@@ -125,16 +117,16 @@ for process in processes:
 causes = [(await process.wait()).cause for process in processes]
 tell(lines=lines, sleeping=int(sleeping), said=sorted(set(said)), causes=sorted(set(causes)))
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
         client.go_on()
         for _ in range(100):
             client.paused()
-            agent.proxy.plans(R1_CUTS[cut])
-            agent.proxy.cut()
+            faulty.proxy.plans(R1_CUTS[cut])
+            faulty.proxy.cut()
             client.go_on()
         client.paused()
-        counts = agent.proxy.counts()
+        counts = faulty.proxy.counts()
         client.go_on()
 
         assert client.told() == {
@@ -148,7 +140,7 @@ tell(lines=lines, sleeping=int(sleeping), said=sorted(set(said)), causes=sorted(
 
 @pytest.mark.timeout(120)
 def test_r4_a_stream_that_is_cut_ten_times_a_second_arrives_whole_and_once(
-    agent: FaultyAgent,
+    faulty: FaultyAgent,
 ) -> None:
     body = """
 pause()
@@ -162,16 +154,16 @@ digest = hashlib.sha256(seen["stdout"]).hexdigest()
 runs = (await sandbox.run("cat /tmp/runs")).stdout
 tell(code=code, total=len(seen["stdout"]), hash=digest, stderr=seen["stderr"].decode(), runs=runs)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
         # The first ones in the midst of the output, the others by the clock.
         in_output: list[Plan] = [{"cut_to_client": GREETING + 60_000 * n} for n in range(5)]
-        agent.proxy.plans(*in_output)
-        agent.proxy.default({"cut_age": 0.1})
-        agent.proxy.cut()
+        faulty.proxy.plans(*in_output)
+        faulty.proxy.default({"cut_age": 0.1})
+        faulty.proxy.cut()
         client.go_on()
         client.paused()
-        counts = agent.proxy.default({})
+        counts = faulty.proxy.default({})
         client.go_on()
 
         assert client.told() == {
@@ -185,7 +177,7 @@ tell(code=code, total=len(seen["stdout"]), hash=digest, stderr=seen["stderr"].de
 
 
 @pytest.mark.timeout(120)
-def test_stdin_over_a_connection_that_is_cut_arrives_once(agent: FaultyAgent) -> None:
+def test_stdin_over_a_connection_that_is_cut_arrives_once(faulty: FaultyAgent) -> None:
     body = """
 pause()
 process = await sandbox.start("sha256sum", stdin=True)
@@ -197,14 +189,14 @@ result = await process.wait()
 tell(hash=result.stdout[:64])
 pause()
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
-        agent.proxy.default({"cut_age": 0.1})
-        agent.proxy.cut()
+        faulty.proxy.default({"cut_age": 0.1})
+        faulty.proxy.cut()
         client.go_on()
         right = hashlib.sha256(b"".join(bytes([n]) * 20_000 for n in range(60))).hexdigest()
         assert client.told() == {"hash": right}
-        agent.proxy.default({})
+        faulty.proxy.default({})
         client.told()
         client.go_on()
 
@@ -213,7 +205,7 @@ pause()
 @pytest.mark.parametrize("silence", ["the network's", "the agent's"])
 @pytest.mark.parametrize("timeout", ["timeout=2", ""])
 def test_t15_an_agent_that_falls_silent_is_a_typed_error_after_a_bounded_time(
-    agent: FaultyAgent, timeout: str, silence: str
+    faulty: FaultyAgent, timeout: str, silence: str
 ) -> None:
     """Whether packets are dropped or its process stands still."""
     body = f"""
@@ -225,16 +217,16 @@ except sandboxd.SandboxError as error:
     tell(error=type(error).__name__, maybe=error.may_have_run, took=time.monotonic() - began)
 pause()
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
         if silence == "the network's":
-            agent.proxy.stall(on=True)
+            faulty.proxy.stall(on=True)
         else:
-            agent.pause(on=True)
+            faulty.pause(on=True)
         client.go_on()
         told = client.told()
-        agent.proxy.stall(on=False)
-        agent.pause(on=False)
+        faulty.proxy.stall(on=False)
+        faulty.pause(on=False)
 
         assert told["error"] == "ConnectionLostError"
         assert told["maybe"] is True
@@ -244,17 +236,17 @@ pause()
         client.go_on()
 
 
-def test_an_agent_that_is_cut_off_for_a_while_is_waited_for(agent: FaultyAgent) -> None:
+def test_an_agent_that_is_cut_off_for_a_while_is_waited_for(faulty: FaultyAgent) -> None:
     """A pause is no loss: what was asked in it is answered when it is over."""
     body = """
 pause()
 tell(out=(await sandbox.run("echo on")).stdout)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
-        agent.proxy.stall(on=True)
+        faulty.proxy.stall(on=True)
         client.go_on()
-        timer = threading.Timer(1.0, lambda: agent.proxy.stall(on=False))
+        timer = threading.Timer(1.0, lambda: faulty.proxy.stall(on=False))
         timer.start()
         began = time.monotonic()
         assert client.told() == {"out": "on\n"}
@@ -263,7 +255,7 @@ tell(out=(await sandbox.run("echo on")).stdout)
 
 
 def test_h1_an_agent_that_is_killed_for_good_ends_a_waiting_call_after_a_bounded_time(
-    agent: FaultyAgent,
+    faulty: FaultyAgent,
 ) -> None:
     body = """
 pause()
@@ -276,12 +268,12 @@ except sandboxd.SandboxError as error:
 import os
 os._exit(0)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
         client.go_on()
         time.sleep(0.3)
-        agent.process.kill()
-        agent.process.wait()
+        faulty.process.kill()
+        faulty.process.wait()
         told = client.told()
 
         # It is not this client's child: that its socket refuses is all that can be known.
@@ -290,7 +282,7 @@ os._exit(0)
 
 
 def test_r8_a_refused_connection_is_waited_for_and_then_means_that_nothing_ran(
-    agent: FaultyAgent,
+    faulty: FaultyAgent,
 ) -> None:
     """It is never taken for the loss of the sandbox, which lives on."""
     body = """
@@ -306,30 +298,30 @@ except sandboxd.SandboxError as error:
 pause()
 tell(lines=(await sandbox.run("cat /tmp/f")).stdout)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
-        agent.proxy.refuse(on=True)
-        agent.proxy.cut()
+        faulty.proxy.refuse(on=True)
+        faulty.proxy.cut()
         client.go_on()
         time.sleep(1.0)
-        agent.proxy.refuse(on=False)
+        faulty.proxy.refuse(on=False)
         told = client.told()
         assert told["out"] == "waited\n"
         assert told["took"] >= 0.5
 
         client.paused()
-        agent.proxy.refuse(on=True)
-        agent.proxy.cut()
+        faulty.proxy.refuse(on=True)
+        faulty.proxy.cut()
         client.go_on()
         assert client.told() == {"error": "AgentUnreachableError", "maybe": False}
         client.paused()
-        agent.proxy.refuse(on=False)
+        faulty.proxy.refuse(on=False)
         client.go_on()
         assert client.told() == {"lines": "ran\n"}
 
 
 def test_r8_calls_of_a_handle_wait_for_an_agent_that_does_not_listen_yet(
-    agent: FaultyAgent,
+    faulty: FaultyAgent,
 ) -> None:
     body = """
 pause()
@@ -340,19 +332,19 @@ async with AsyncSandbox() as early:
         tell(bound=False)
     tell(out=(await early.run("echo bound")).stdout)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
-        agent.proxy.refuse(on=True)
-        agent.proxy.cut()
+        faulty.proxy.refuse(on=True)
+        faulty.proxy.cut()
         client.go_on()
         assert client.told() == {"bound": False}
         time.sleep(0.5)
-        agent.proxy.refuse(on=False)
+        faulty.proxy.refuse(on=False)
         assert client.told() == {"out": "bound\n"}
 
 
 def test_x1_a_call_that_was_given_up_before_the_greeting_does_not_happen_later(
-    agent: FaultyAgent,
+    faulty: FaultyAgent,
 ) -> None:
     """An agent that was held up finds what its callers said meanwhile: it is too late for it."""
     body = """
@@ -366,14 +358,14 @@ except sandboxd.SandboxError as error:
 pause()
 tell(lines=(await sandbox.run("cat /tmp/f; echo -")).stdout)
 """
-    with Client(agent, body) as client:
+    with Client(faulty, body) as client:
         client.paused()
-        agent.pause(on=True)
-        agent.proxy.cut()
+        faulty.pause(on=True)
+        faulty.proxy.cut()
         client.go_on()
         assert client.told() == {"error": "AgentUnreachableError", "maybe": False}
         client.paused()
-        agent.pause(on=False)
+        faulty.pause(on=False)
         # Time for what it should not do.
         time.sleep(0.5)
         client.go_on()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from sandboxd import (
     AsyncSandbox,
     ExecFailedError,
+    ExecNotFoundError,
     InvalidArgumentError,
     Limits,
     Sandbox,
@@ -57,6 +59,7 @@ BAD_COMMANDS: dict[str, tuple[Any, str]] = {
     "a NUL in a line": ("touch /tmp/ran; echo \0", "NUL"),
     "a NUL in an argument": (["touch", "/tmp/ran", "a\0b"], "NUL"),
     "an argument beyond the kernel's limit": (["touch", "/tmp/ran", "x" * TOO_LONG], "command[2]"),
+    "an argument of ten megabytes": (["touch", "/tmp/ran", "x" * (10 << 20)], "command[2]"),
     "arguments that are too many": (["touch", "/tmp/ran", *["x" * 1000] * 10_000], "command"),
     "a number as a command": (7, "command"),
     "a number as an argument": (["touch", "/tmp/ran", 7], "command[2]"),
@@ -101,6 +104,48 @@ async def test_an_option_that_makes_no_sense_is_named(untouched: AsyncSandbox, w
     with pytest.raises((InvalidArgumentError, TypeError)) as raised:
         await untouched.run(MARK, **options)
     assert named in str(raised.value)
+
+
+@pytest.mark.parametrize("signal", ["NOPE", "SIGNOPE", "", 0, 65, -9])
+async def test_a_signal_that_does_not_exist_is_named_and_nothing_is_sent(
+    sandbox: AsyncSandbox, signal: int | str
+) -> None:
+    process = await sandbox.start("sleep 60")
+    with pytest.raises(InvalidArgumentError, match=r"signal.*" + re.escape(repr(signal))):
+        await process.send_signal(signal)
+    assert (await sandbox.info()).running_execs == 1
+    assert await process.send_signal("SIGTERM")
+    assert (await process.wait()).signal == 15
+
+
+async def test_stdin_behind_its_end_is_refused_and_the_end_may_be_said_twice(
+    sandbox: AsyncSandbox,
+) -> None:
+    process = await sandbox.start("cat", stdin=True)
+    await process.write_stdin("x")
+    await process.close_stdin()
+    await process.close_stdin()
+    with pytest.raises(InvalidArgumentError, match="closed"):
+        await process.write_stdin("y")
+    # Another handle of the same exec does not know of the end: the agent does.
+    other = await sandbox.start("cat", stdin=True, exec_id=process.exec_id)
+    with pytest.raises(InvalidArgumentError, match="ended after 1 bytes"):
+        await other.write_stdin("xy")
+    assert (await process.wait()).stdout == "x"
+
+
+async def test_an_exec_id_whose_result_is_not_kept_any_more_is_known_and_never_run_again(
+    sandbox: AsyncSandbox,
+) -> None:
+    """Not to be taken for one that never was: that it ran is what its caller must know."""
+    first = await sandbox.run("echo ran >> /tmp/runs", exec_id="first")
+    assert first.ok
+    for _ in range(1_024):
+        await sandbox.run("true")
+    with pytest.raises(ExecNotFoundError, match="has run") as raised:
+        await sandbox.run("echo ran >> /tmp/runs", exec_id="first")
+    assert (raised.value.reason, raised.value.may_have_run) == ("forgotten", True)
+    assert (await sandbox.run("cat /tmp/runs")).stdout == "ran\n"
 
 
 async def test_a_timeout_beyond_any_life_is_either_refused_or_kept(sandbox: AsyncSandbox) -> None:

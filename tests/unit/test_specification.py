@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks.table import BEGIN, END, SPECIFICATION
+from tests.support import cases
 
 _LINKS = re.findall(r"\[([^\]]*)\]\(([^)#]+)\)", SPECIFICATION.read_text())
 
@@ -18,6 +19,14 @@ def test_a_proof_that_is_named_exists(text: str, target: str) -> None:
     assert path.exists()
     if text.startswith("test_"):
         assert f"def {text}(" in path.read_text()
+
+
+def test_every_case_has_a_test_with_its_id_or_a_reason_to_have_none() -> None:
+    assert cases.unproven() == []
+
+
+def test_the_table_of_cases_is_that_of_the_tests() -> None:
+    assert cases.written() == cases.table(), "run `python -m tests.support.cases --write`"
 
 
 def test_every_benchmark_is_named() -> None:
