@@ -17,6 +17,8 @@ from tests.support.ordinary import environment
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from typing_extensions import Self
 
 AGENT = os.environ.get("SANDBOXD_AGENT_BINARY", ROOT / "sandboxd" / "_bin" / "sandboxd-agent")
@@ -30,16 +32,19 @@ class FaultyAgent:
 
     Args:
         keepalive: `SANDBOXD_KEEPALIVE` of the programs that use it.
+        env: More variables of the agent's process.
     """
 
-    def __init__(self, *, keepalive: float = KEEPALIVE) -> None:
+    def __init__(
+        self, *, keepalive: float = KEEPALIVE, env: Mapping[str, str] | None = None
+    ) -> None:
         # Short: the path of a socket has to fit into 107 bytes.
         self.folder = Path(tempfile.mkdtemp(prefix="sandboxd-f"))
         path = self.folder / "agent.sock"
         self.process = subprocess.Popen(
             [AGENT, "serve", "--listen", path, "--state", self.folder / "state"],
             stdin=subprocess.DEVNULL,
-            env=environment(self.folder),
+            env=environment(self.folder, **(env or {})),
         )
         try:
             wait_until(path.is_socket, within=20)

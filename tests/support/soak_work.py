@@ -60,6 +60,7 @@ class Worker:
         self.expected: dict[str, set[int]] = {}
         """How often each command may have run."""
         self._number = 0
+        self._path = f"/tmp/{name}"
         self._content = b""
 
     async def work(self, goes_on: Callable[[], bool]) -> None:
@@ -162,25 +163,27 @@ class Worker:
         self._differs(label, "exit code", result.exit_code, code)
 
     async def _write(self, label: str) -> None:
-        path = f"/tmp/{self.name}"
         data = self.chance.randbytes(self.chance.randint(0, 1 << 20))
         old = self._content
         try:
-            written = await self.sandbox.files.write(path, data)
+            written = await self.sandbox.files.write(self._path, data)
         except SandboxError as error:
             # Whole or not at all, and the error says if it can have been.
-            await self._find(label, path, [old, data] if error.may_have_run else [old])
+            await self._find(label, [old, data] if error.may_have_run else [old])
+            if error.may_have_run:
+                # What is still under way may arrive later: the name is not used again.
+                self._path, self._content = f"/tmp/{label}", b""
             raise
         self._content = data
         right = (len(data), hashlib.sha256(data).hexdigest())
         self._differs(label, "size and hash", (written.size, written.sha256), right)
 
     async def _read(self, label: str) -> None:
-        await self._find(label, f"/tmp/{self.name}", [self._content])
+        await self._find(label, [self._content])
 
-    async def _find(self, label: str, path: str, allowed: list[bytes]) -> None:
+    async def _find(self, label: str, allowed: list[bytes]) -> None:
         try:
-            found = await self.sandbox.files.read(path)
+            found = await self.sandbox.files.read(self._path)
         except FileError:
             # Nothing was written yet.
             found = b""
