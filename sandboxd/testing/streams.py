@@ -7,9 +7,10 @@ nobody sends.
 from __future__ import annotations
 
 import hashlib
+import time
 from typing import TYPE_CHECKING
 
-from sandboxd.testing.check import Registry, at_once, expect_equal
+from sandboxd.testing.check import Registry, at_once, expect, expect_equal
 
 if TYPE_CHECKING:
     from sandboxd.testing.setup import Setup
@@ -69,6 +70,24 @@ async def h11_output_that_comes_slowly_is_whole_and_the_exit_code_is_the_last(
         expect_equal(
             "stdout and exit code", (result.stdout_bytes, result.exit_code), (b"1\n2\n3\n", 4)
         )
+
+
+@registry.check()
+async def h13_control_calls_are_answered_while_bulk_output_waits_for_its_reader(
+    setup: Setup,
+) -> None:
+    """A gibibyte on its way delays no other call on the same connection."""
+    async with setup.sandbox() as sandbox:
+        bulk = await sandbox.start("head -c 1G /dev/zero")
+        await bulk.__anext__()
+        for _ in range(5):
+            started = time.monotonic()
+            expect(await bulk.send_signal("CONT"), "the bulk process has ended unread")
+            await sandbox.info()
+            took = time.monotonic() - started
+            expect(took <= 2 * setup.grace, f"two calls took {took:.2f} s")
+            await bulk.__anext__()
+        await bulk.kill()
 
 
 @registry.check()

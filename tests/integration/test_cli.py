@@ -188,7 +188,7 @@ def test_ls_shows_the_sandboxes_of_running_agents() -> None:
     assert mine[0]["id"] in table
 
 
-def test_doctor_finds_every_boundary_whole() -> None:
+def test_z15_the_doctor_finds_every_boundary_whole() -> None:
     done = sandboxd("doctor", "--json")
     report = json.loads(done.stdout)
 

@@ -14,7 +14,7 @@ use super::*;
 /// What happens next.
 #[derive(Debug, Clone)]
 enum Step {
-    Call(Request),
+    Call(Box<Request>),
     /// Of the call with this index, if it was made.
     Cancel(usize),
     Forget(usize),
@@ -70,7 +70,7 @@ fn speech() -> impl Strategy<Value = Vec<u8>> {
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        4 => requests().prop_map(Step::Call),
+        4 => requests().prop_map(|request| Step::Call(Box::new(request))),
         1 => (0_usize..8).prop_map(Step::Cancel),
         1 => (0_usize..8).prop_map(Step::Forget),
         3 => (0_usize..8).prop_map(Step::Take),
