@@ -3,6 +3,8 @@
 mod archive;
 mod entry;
 mod extract;
+#[cfg(test)]
+mod fuzz;
 mod make_dir;
 mod move_;
 mod new_file;

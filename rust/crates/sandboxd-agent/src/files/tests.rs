@@ -26,13 +26,13 @@ use super::write::{Target, Upload};
 use crate::call::Answer;
 
 /// A folder with a `secret` beside the root, where a path that leads out would find it.
-struct Sandbox {
+pub(super) struct Sandbox {
     _outer: tempfile::TempDir,
-    root: PathBuf,
-    tree: Tree,
+    pub(super) root: PathBuf,
+    pub(super) tree: Tree,
 }
 
-fn sandbox() -> Sandbox {
+pub(super) fn sandbox() -> Sandbox {
     let outer = tempfile::tempdir().unwrap();
     fs::write(outer.path().join("secret"), "secret").unwrap();
     let root = outer.path().join("root");
@@ -45,7 +45,7 @@ fn sandbox() -> Sandbox {
     Sandbox { _outer: outer, root, tree }
 }
 
-fn path(text: &str) -> SandboxPath {
+pub(super) fn path(text: &str) -> SandboxPath {
     SandboxPath::new(text.as_bytes(), b"/").unwrap()
 }
 
