@@ -114,6 +114,7 @@ class _Unpacking:
                 self._make_folder(inside[:-1], member.name)
                 self._clear(path, member.name)
                 path.symlink_to(member.linkname)
+                os.utime(path, (member.mtime, member.mtime), follow_symlinks=False)
                 self._entries += 1
             else:
                 self._skipped.append(member.name)

@@ -53,8 +53,8 @@ async def f7_a_command_sees_what_was_written_and_a_read_what_a_command_wrote(
             await sandbox.run(f"echo -n command {number} > {path}")
             return seen, await sandbox.files.read_text(path)
 
-        seen = await at_once(500, 8, one)
-        expect_equal("what was seen", seen, [(f"sdk {n}", f"command {n}") for n in range(500)])
+        seen = await at_once(1000, 8, one)
+        expect_equal("what was seen", seen, [(f"sdk {n}", f"command {n}") for n in range(1000)])
 
 
 @registry.check()
@@ -79,6 +79,45 @@ async def f_a_range_is_read_without_the_rest(setup: Setup) -> None:
         for (offset, length), promised in ranges.items():
             seen = await sandbox.files.read("/tmp/f", offset=offset, length=length)
             expect_equal(f"{length} bytes from {offset}", seen, promised)
+
+
+@registry.check(seconds=120)
+async def f_a_source_of_any_kind_arrives_whole(setup: Setup) -> None:
+    """Content that comes piece by piece, and goes back so, is never in memory as a whole."""
+    pieces = [bytes([n % 256]) * 700_001 for n in range(30)]
+    promised = hashlib.sha256(b"".join(pieces)).hexdigest()
+    async with setup.sandbox() as sandbox:
+        written = await sandbox.files.write("/tmp/f", iter(pieces))
+        inside = (await sandbox.run("sha256sum < /tmp/f")).stdout[:64]
+        back = hashlib.sha256()
+        async for chunk in await sandbox.files.stream("/tmp/f"):
+            back.update(chunk)
+        seen = (written.size, written.sha256, inside, back.hexdigest())
+        expect_equal("size and hashes", seen, (30 * 700_001, promised, promised, promised))
+        tail = await sandbox.files.read("/tmp/f", offset=-5)
+        expect_equal("the last five bytes", tail, pieces[-1][-5:])
+
+
+@registry.check()
+async def f_a_directory_is_the_same_after_its_way_through_an_archive(setup: Setup) -> None:
+    """Names, kinds, permissions, times, links and holes, as a program inside sees them."""
+    made = """
+mkdir -p /tmp/t/d/empty; cd /tmp/t; printf hello > d/f; chmod 4750 d/f; ln d/f hard; ln -s d/f sym
+printf x > '.with spaces'; truncate -s 1M sparse; printf end >> sparse; chmod 1777 d/empty
+touch -d '2001-02-03 04:05:06.789' d/f d
+"""
+    look = "find . -mindepth 1 ! -name d -printf '%P %y %m %s %T@ %l %n\\n' | sort; cat d/f"
+    async with setup.sandbox() as sandbox:
+        expect((await sandbox.run(made)).ok, "the directory could not be made")
+        archive = await sandbox.files.read_archive("/tmp/t")
+        data = b"".join([chunk async for chunk in archive])
+        result = await sandbox.files.write_archive("/tmp/u", data)
+        expect_equal("members", result.entries, archive.entries)
+        first, second = [
+            (await sandbox.run(look.replace("%s %T", "%T"), cwd=place)).stdout_bytes
+            for place in ("/tmp/t", "/tmp/u")
+        ]
+        expect_equal("what is there", second, first)
 
 
 @registry.check()

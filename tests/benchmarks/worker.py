@@ -37,6 +37,7 @@ GOALS = {
     "G7": "g7_create",
     "G8": "g8_burst",
     "G11": "g11_idle",
+    "G14 files": "g14_files",
 }
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import itertools
 import secrets
+import tarfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +39,15 @@ def bait() -> Iterator[Path]:
     assert names == ["secret"], f"written outside the sandbox: {names}"
 
 
+def _archive() -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        archive.addfile(tarfile.TarInfo("new"))
+    return file.getvalue()
+
+
+_ARCHIVE = _archive()
+
 LINKS = [
     "/tmp/{name}",
     "../../../../../../tmp/{name}",
@@ -53,17 +64,25 @@ async def test_a_symlink_out_of_the_sandbox_leads_nowhere(
     sandbox: AsyncSandbox, bait: Path, link: str
 ) -> None:
     target = link.format(name=bait.name)
-    await sandbox.run(["ln", "-s", target, "/tmp/link"])
+    await sandbox.run(f"ln -s {target} /tmp/link; echo own > /tmp/own")
     files = sandbox.files
 
     with contextlib.suppress(SandboxError):
         assert await files.read("/tmp/link/secret") != b"secret"
+    with contextlib.suppress(SandboxError):
+        archive = await files.read_archive("/tmp/link")
+        assert b"secret\0" not in b"".join([chunk async for chunk in archive])
     for call in (
         files.write("/tmp/link/new", "x"),
         files.mkdir("/tmp/link/dir"),
         files.remove("/tmp/link/secret"),
         files.remove("/tmp/link", recursive=True),
         files.list("/tmp/link"),
+        files.list("/tmp/link", recursive=True),
+        files.move("/tmp/link/secret", "/tmp/stolen"),
+        files.move("/tmp/own", "/tmp/link/new"),
+        files.write_archive("/tmp/link", _ARCHIVE),
+        files.watch("/tmp/link/secret"),
     ):
         with contextlib.suppress(SandboxError):
             await call
@@ -92,6 +111,14 @@ async def test_the_agents_own_view_of_proc_is_not_lent_to_the_sandbox(
     with contextlib.suppress(SandboxError):
         data = await asyncio.wait_for(sandbox.files.read(path, length=4096), READ_LIMIT)
 
+    for call in (
+        sandbox.files.read_archive(path),
+        sandbox.files.watch(path),
+        sandbox.files.move(path, "/tmp/moved"),
+        sandbox.files.write_archive("/proc/self/cwd/tmp", _ARCHIVE),
+    ):
+        with pytest.raises(SandboxError):
+            await asyncio.wait_for(call, READ_LIMIT)
     assert b"SANDBOXD" not in data
     assert b"PATH=" not in data
     assert b"root:" not in data
@@ -168,7 +195,21 @@ async def test_a_pipe_or_device_in_place_of_a_file_does_not_hang_the_agent(
     with contextlib.suppress(SandboxError):
         # Replacing it by a file is right, refusing is too; waiting for a reader is not.
         await asyncio.wait_for(sandbox.files.write(path, "x"), READ_LIMIT)
+        await asyncio.wait_for(sandbox.files.move(path, "/tmp/moved", replace=True), READ_LIMIT)
+    with pytest.raises(SandboxError):
+        await asyncio.wait_for(sandbox.files.read_archive(path), READ_LIMIT)
     assert (await sandbox.run("echo on")).stdout == "on\n"
+
+
+async def test_an_archive_of_pipes_and_sockets_hangs_nobody(sandbox: AsyncSandbox) -> None:
+    bind = "import socket; socket.socket(socket.AF_UNIX).bind('/tmp/t/socket')"
+    await sandbox.run(f'mkdir /tmp/t; mkfifo /tmp/t/pipe; python3 -c "{bind}"; touch /tmp/t/file')
+
+    archive = await asyncio.wait_for(sandbox.files.read_archive("/tmp/t"), READ_LIMIT)
+    async for _ in archive:
+        pass
+
+    assert (archive.entries, archive.skipped) == (3, 1)
 
 
 async def test_a_fifo_on_the_way_and_a_link_to_itself_do_not_hang_the_agent(
@@ -203,6 +244,48 @@ async def test_a_folder_with_very_many_names_is_an_answer_or_an_error(
     assert (await sandbox.run("echo on")).stdout == "on\n"
 
 
+async def _all_of(sandbox: AsyncSandbox, path: str) -> int:
+    archive = await sandbox.files.read_archive(path)
+    return sum([len(chunk) async for chunk in archive])
+
+
+async def test_a_wide_tree_that_changes_all_the_time_can_be_archived_listed_and_watched(
+    sandbox: AsyncSandbox,
+) -> None:
+    churn = """
+import itertools, os, shutil
+for n in itertools.count():
+    folder = f"/tmp/t/{n % 50}"
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder + "/a/b", exist_ok=True)
+    for name in range(20):
+        with open(f"{folder}/a/{name}", "w") as file:
+            file.write("x" * 5000)
+    os.truncate(f"{folder}/a/1", 10)
+    if n == 60:
+        print("go", flush=True)
+"""
+    churner = await sandbox.start(["python3", "-c", churn])
+    assert (await churner.__aiter__().__anext__()).data == b"go\n"
+
+    watch = await sandbox.files.watch("/tmp/t", recursive=True)
+    seen = 0
+    for _ in range(10):
+        with contextlib.suppress(SandboxError):
+            await asyncio.wait_for(_all_of(sandbox, "/tmp/t"), READ_LIMIT)
+        with contextlib.suppress(SandboxError):
+            await asyncio.wait_for(sandbox.files.list("/tmp/t", recursive=True), READ_LIMIT)
+        async for _event in watch:
+            seen += 1
+            if seen % 500 == 0:
+                break
+    await watch.close()
+    await churner.kill()
+
+    assert seen == 5_000
+    assert await _all_of(sandbox, "/tmp/t") > 0
+
+
 async def test_removing_a_very_deep_tree_does_not_exhaust_the_agent(
     sandbox: AsyncSandbox,
 ) -> None:
@@ -215,7 +298,13 @@ for _ in range(5000):
 """
     assert (await sandbox.run(["python3", "-c", deep])).ok
 
-    with contextlib.suppress(SandboxError):
-        await asyncio.wait_for(sandbox.files.remove("/tmp/deep", recursive=True), 20)
+    for call in (
+        _all_of(sandbox, "/tmp/deep"),
+        sandbox.files.list("/tmp/deep", recursive=True),
+        sandbox.files.watch("/tmp/deep", recursive=True),
+        sandbox.files.remove("/tmp/deep", recursive=True),
+    ):
+        with contextlib.suppress(SandboxError):
+            await asyncio.wait_for(call, 20)
     async with AsyncSandbox() as other:
         assert (await other.run("echo on")).stdout == "on\n"

@@ -8,14 +8,14 @@
 //! for the end.
 
 use std::fmt::Display;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, fchmod,
-    ftruncate, futimens, linkat, mkdirat, mknodat, openat2, seek, statat, symlinkat, unlinkat,
-    utimensat,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, chmod,
+    fchmod, fstat, ftruncate, futimens, linkat, mkdirat, mknodat, openat, openat2, seek, statat,
+    symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 use sandboxd_proto::{CallError, ErrorCode, v1};
@@ -436,11 +436,12 @@ impl Extraction {
             b'6' => {
                 let owner = self.owner_of(member)?;
                 let (parent, name) = self.place_of(member)?;
-                let mode = Mode::from_raw_mode(member.header.mode & 0o777);
                 self.make(member, &parent, &name, || {
-                    self.tree
-                        .as_owner(owner, || mknodat(&parent, &name[..], FileType::Fifo, mode, 0))
-                })
+                    self.tree.as_owner(owner, || {
+                        mknodat(&parent, &name[..], FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
+                    })
+                })?;
+                set_pipe(&parent, &name, member).map_err(|errno| self.failed(&member.path, errno))
             }
             b'3' | b'4' => {
                 let what = format!("member {} is a device", shown(&member.path));
@@ -745,6 +746,20 @@ fn split(path: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
         Some(slash) => (path[..slash].to_vec(), path[slash + 1..].to_vec()),
         None => (Vec::new(), path.to_vec()),
     })
+}
+
+/// Gives a pipe its permissions and its time. By descriptor, and past the way that a link in its
+/// place would lead.
+fn set_pipe(parent: &OwnedFd, name: &[u8], member: &Member) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let pipe = openat(parent, name, flags, Mode::empty())?;
+    if FileType::from_raw_mode(fstat(&pipe)?.st_mode) != FileType::Fifo {
+        // A program has replaced it.
+        return Ok(());
+    }
+    let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
+    chmod(&path, Mode::from_raw_mode(member.header.mode & 0o7777))?;
+    utimensat(CWD, &path, &times(member.modified), AtFlags::empty())
 }
 
 fn times((seconds, nanoseconds): (i64, u32)) -> Timestamps {

@@ -7,18 +7,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use proptest::prelude::*;
 use rustix::fs::{FileType, Mode, OFlags};
 use sandboxd_linux::protocol::IdRange;
 use sandboxd_proto::{ErrorCode, v1};
 use sha2::{Digest as _, Sha256};
 use tokio_stream::StreamExt as _;
 
+use super::archive::Archiving;
 use super::entry::{list, stat};
+use super::extract::{Destination, Extraction};
 use super::make_dir::make_dir;
 use super::move_::move_;
 use super::new_file::NewFile;
 use super::path::SandboxPath;
-use super::produce::Produced;
+use super::produce::{Produced, Producer as _};
 use super::read::{Part, Reading};
 use super::remove::remove;
 use super::tree::{Owner, Tree};
@@ -435,4 +438,78 @@ fn a_recursive_listing_has_paths_and_stays_inside() {
     let entries = list(&sandbox.tree, &path("/"), true).unwrap();
     let names: Vec<_> = entries.iter().map(|entry| &entry.name[..]).collect();
     assert_eq!(names, [&b"d"[..], b"d/e", b"d/e/f", b"d/up"]);
+}
+
+/// An archive of a small tree with something of every kind in it.
+fn archive(sandbox: &Sandbox) -> Vec<u8> {
+    let top = sandbox.root.join("tree");
+    fs::create_dir_all(top.join("d/empty")).unwrap();
+    fs::write(top.join("d/file"), "content").unwrap();
+    fs::hard_link(top.join("d/file"), top.join("hard")).unwrap();
+    symlink("d/file", top.join("link")).unwrap();
+    fs::write(top.join("n".repeat(200)), "long").unwrap();
+    let sparse = fs::File::create(top.join("sparse")).unwrap();
+    sparse.set_len(100_000).unwrap();
+    std::os::unix::fs::FileExt::write_at(&sparse, b"middle", 50_000).unwrap();
+    let mut archiving = Archiving::open(&sandbox.tree, path("/tree")).unwrap();
+    let mut bytes = Vec::new();
+    loop {
+        let made = archiving.produce().unwrap();
+        if made.is_empty() {
+            return bytes;
+        }
+        made.iter().for_each(|message| bytes.extend_from_slice(&message.data));
+    }
+}
+
+fn extract(sandbox: &Sandbox, archive: &[u8], cut: usize) -> Answer<v1::FilesExtractResponse> {
+    let to = Destination { path: path("/copy"), owner: Some(Owner::ROOT) };
+    let mut extraction = Extraction::begin(&sandbox.tree, to, &Arc::default())?;
+    for chunk in archive.chunks(cut) {
+        extraction.append(&[Bytes::copy_from_slice(chunk)])?;
+    }
+    extraction.finish()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn an_archive_that_is_cut_anywhere_is_unpacked_the_same(cut in 1_usize..3_000) {
+        let sandbox = sandbox();
+        let archive = archive(&sandbox);
+        extract(&sandbox, &archive, cut).unwrap();
+        let (first, second) = (
+            list(&sandbox.tree, &path("/tree"), true).unwrap(),
+            list(&sandbox.tree, &path("/copy"), true).unwrap(),
+        );
+        prop_assert_eq!(first, second);
+        let content = fs::read(sandbox.root.join("copy/sparse")).unwrap();
+        prop_assert_eq!(content, fs::read(sandbox.root.join("tree/sparse")).unwrap());
+    }
+
+    #[test]
+    fn a_damaged_archive_is_unpacked_or_refused_and_touches_nothing_else(
+        damage in prop::collection::vec((0_usize..20_000, any::<u8>()), 1..6),
+        end in 0_usize..20_000,
+    ) {
+        let sandbox = sandbox();
+        let mut archive = archive(&sandbox);
+        let size = archive.len();
+        for (place, byte) in damage {
+            archive[place % size] = byte;
+        }
+        archive.truncate(end.max(1));
+        let before = list(&sandbox.tree, &path("/tree"), true).unwrap();
+        let _ = extract(&sandbox, &archive, 700);
+        prop_assert_eq!(before, list(&sandbox.tree, &path("/tree"), true).unwrap());
+        let outside = sandbox.root.parent().unwrap();
+        prop_assert_eq!(fs::read_dir(outside).unwrap().count(), 2);
+        prop_assert_eq!(fs::read(outside.join("secret")).unwrap(), b"secret");
+    }
+
+    #[test]
+    fn garbage_is_refused(bytes in prop::collection::vec(any::<u8>(), 0..3_000)) {
+        prop_assert!(extract(&sandbox(), &bytes, 100).is_err());
+    }
 }

@@ -50,8 +50,11 @@ type Message = Answer<v1::FilesWatchResponse>;
 /// What is being watched.
 #[derive(Debug)]
 pub(super) struct Watching {
+    tree: Tree,
     path: SandboxPath,
-    top: OwnedFd,
+    /// What was there when watching began. Not kept open: the kernel tells of the end of something
+    /// only when nobody has it open any more.
+    top: (u64, u64),
     top_watch: i32,
     recursive: bool,
     queue: Arc<AsyncFd<OwnedFd>>,
@@ -77,14 +80,15 @@ impl Watching {
             CallError::new(ErrorCode::Internal, format!("cannot watch {path}: {error}"))
         })?;
         let mut this = Self {
+            tree: tree.clone(),
             path,
-            top,
+            top: (found.st_dev, found.st_ino),
             top_watch: 0,
             recursive: recursive && is_folder,
             queue: Arc::new(queue),
             paths: HashMap::new(),
         };
-        this.top_watch = this.add(this.top.as_raw_fd(), Vec::new())?;
+        this.top_watch = this.add(top.as_raw_fd(), Vec::new())?;
         if this.recursive {
             this.add_below(Vec::new(), &mut Vec::new())?;
         }
@@ -235,9 +239,7 @@ impl Watching {
             v1::FileEventKind::Modified | v1::FileEventKind::Closed | v1::FileEventKind::Attributes
         );
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        looks_so
-            && of_content
-            && retry(|| openat2(&self.top, path, flags, Mode::empty(), BENEATH)).is_err()
+        looks_so && of_content && self.below_top(path, flags).is_err()
     }
 
     /// Watches the folder at `path` and all folders in it, and tells what is in them already.
@@ -273,8 +275,17 @@ impl Watching {
 
     fn open_folder(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        self.below_top(path, flags)
+    }
+
+    fn below_top(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+        let top = self.tree.open(self.path.bytes(), OFlags::PATH)?;
+        let found = fstat(&top)?;
+        if (found.st_dev, found.st_ino) != self.top {
+            return Err(Errno::NOENT);
+        }
         let path = if path.is_empty() { b"." } else { path };
-        retry(|| openat2(&self.top, path, flags, Mode::empty(), BENEATH))
+        retry(|| openat2(&top, path, flags, Mode::empty(), BENEATH))
     }
 
     /// Watches what `file` is open on. A second time, it is the same watch.
