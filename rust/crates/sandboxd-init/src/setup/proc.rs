@@ -2,10 +2,9 @@
 
 use std::ffi::CStr;
 use std::fs;
-use std::io;
-use std::os::fd::OwnedFd;
 
 use rustix::fs::{CWD, Mode, mkdirat};
+use rustix::io::Errno;
 use rustix::mount::MountAttrFlags;
 use sandboxd_linux::mount::{FileSystem, attach, copy_tree, make_read_only};
 use sandboxd_linux::protocol::{Failure, Step};
@@ -51,31 +50,23 @@ fn mask() -> Result<(), Failure> {
     mkdirat(CWD, c"empty", Mode::from_raw_mode(0o555)).at_path(Step::Mount, c"empty")?;
     let masks = HIDDEN_FILES
         .iter()
-        .map(|path| (*path, c"/dev/null"))
-        .chain(HIDDEN_FOLDERS.iter().map(|path| (*path, c"empty")));
-    for (path, cover) in masks {
-        let tree = copy_tree(cover).at_path(Step::Mount, path)?;
-        cover_with(&tree, path)?;
-    }
-    for path in READ_ONLY {
-        if let Some(tree) = if_there(copy_tree(path)).at_path(Step::Mount, path)? {
-            cover_with(&tree, path)?;
+        .map(|path| (*path, c"/dev/null", true))
+        .chain(HIDDEN_FOLDERS.iter().map(|path| (*path, c"empty", true)))
+        .chain(READ_ONLY.iter().map(|path| (*path, *path, true)));
+    for (path, cover, read_only) in masks {
+        // Asked first: a mount that finds no place costs a grace period of the kernel to take apart.
+        if !exists(path) {
+            continue;
         }
+        let tree = copy_tree(cover).at_path(Step::Mount, path)?;
+        if read_only {
+            make_read_only(&tree).at_path(Step::Mount, path)?;
+        }
+        attach(&tree, path).at_path(Step::Mount, path)?;
     }
     Ok(())
 }
 
-/// Puts a tree over what is at `path`, if anything is.
-fn cover_with(tree: &OwnedFd, path: &CStr) -> Result<(), Failure> {
-    make_read_only(tree).at_path(Step::Mount, path)?;
-    if_there(attach(tree, path)).at_path(Step::Mount, path)?;
-    Ok(())
-}
-
-/// What not every kernel has is not missed.
-fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        other => other.map(Some),
-    }
+fn exists(path: &CStr) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXISTS) != Err(Errno::NOENT)
 }
