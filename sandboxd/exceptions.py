@@ -35,6 +35,7 @@
     * SocketUntrustedError     the agent's socket belongs to somebody else
     * UnauthenticatedError     the caller may not use this agent
     * StateUnusableError       the state folder is full, read-only or of somebody else
+  * ControlUnreachableError    the control API does not answer; a claim may have been made
   * UsedAfterForkError         a handle was used by a process forked from its owner
   * InternalError              a defect of sandboxd
 
@@ -51,6 +52,7 @@ __all__ = [
     "AgentUnreachableError",
     "ArchiveRefusedError",
     "ConnectionLostError",
+    "ControlUnreachableError",
     "DirectoryNotEmptyError",
     "DiskFullError",
     "ExecConflictError",
@@ -367,6 +369,16 @@ class StateUnusableError(AgentError):
     code = "state_unusable"
 
 
+class ControlUnreachableError(SandboxError):
+    """The control API does not answer. Sandboxes that are bound already do not notice.
+
+    A claim is sent again under the same name, so that it is made once; one whose answer never came
+    ends with its `ttl`.
+    """
+
+    code = "control_unreachable"
+
+
 class UsedAfterForkError(SandboxError):
     """A handle was used by a process that was forked from its owner. Nothing was sent."""
 
@@ -384,6 +396,7 @@ _LEAVES = (
     AgentUnreachableError,
     ArchiveRefusedError,
     ConnectionLostError,
+    ControlUnreachableError,
     DirectoryNotEmptyError,
     DiskFullError,
     ExecConflictError,
@@ -421,6 +434,13 @@ _BY_CODE: dict[str, type[SandboxError]] = {leaf.code: leaf for leaf in _LEAVES}
 def from_native(error: Exception) -> SandboxError:
     """Build the public exception for an error raised by the extension."""
     code, message, may_have_run, reason = error.args
+    return from_code(code, message, may_have_run=may_have_run, reason=reason)
+
+
+def from_code(
+    code: str, message: str, *, may_have_run: bool = False, reason: str = ""
+) -> SandboxError:
+    """Build the public exception for an error that came over a wire."""
     # A newer peer may send a code that is unknown here: the base class still says enough.
     kind = _BY_CODE.get(code, SandboxError)
     return kind(message, may_have_run=may_have_run, reason=reason)

@@ -145,15 +145,22 @@ impl Agent {
             kept.await;
             drop(keeper);
         });
+        Ok(())
+    }
+
+    /// Has the clocks of a sandbox watched, which was claimed.
+    pub(crate) fn start_clocks(&self, sandbox: &Arc<Sandbox>) {
         // The other end lives as long as this agent does.
         let _ = self.deadlines.send(Arc::clone(sandbox));
-        Ok(())
     }
 
     /// Ends every sandbox, the launcher, and removes all cgroups. Calls under way end with an error.
     pub(crate) async fn shut_down(&self) {
         let keepers = lock(&self.host.keepers).take();
-        let sandboxes: Vec<_> = lock(&self.host.table).live().map(Arc::clone).collect();
+        let sandboxes: Vec<_> = {
+            let table = lock(&self.host.table);
+            table.live().chain(table.unclaimed()).map(Arc::clone).collect()
+        };
         for sandbox in sandboxes {
             sandbox.end(sandbox.lost_error("agent_ended"));
         }

@@ -112,6 +112,15 @@ impl PacketSocket {
         seqpacket::receive(self.socket.get_ref(), buffer, Wait::Never)
     }
 
+    /// Whether the peer has closed its end, with or without words that were not received yet.
+    pub(crate) fn is_closed(&self) -> bool {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let mut end = [PollFd::new(self.socket.get_ref(), PollFlags::RDHUP)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let closed = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        poll(&mut end, Some(&now)).is_ok() && end[0].revents().intersects(closed)
+    }
+
     /// Makes the peer see the end, whoever else holds this socket.
     pub(crate) fn shut_down(&self) {
         let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Both);
@@ -138,7 +147,9 @@ mod tests {
             assert_eq!(received.descriptors.len(), 1);
             assert_eq!(buffer[..4], number.to_le_bytes());
         }
+        assert!(!receiver.is_closed());
         drop(sender);
+        assert!(receiver.is_closed());
         assert_eq!(receiver.receive(&mut buffer).await.unwrap().length, 0);
     }
 

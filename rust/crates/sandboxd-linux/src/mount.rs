@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use rustix::fs::CWD;
 use rustix::mount::{
-    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags,
+    FsMountFlags, FsOpenFlags, FsPickFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags,
+    UnmountFlags,
 };
 
 use crate::syscall::check;
@@ -144,6 +145,36 @@ impl FileSystem {
         rustix::mount::fsconfig_create(&self.0)?;
         Ok(rustix::mount::fsmount(&self.0, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
     }
+}
+
+/// Bytes of a tmpfs for each file in it. A file with anything in it takes a page; one with nothing in
+/// it takes memory too, which no limit but this one keeps within bounds.
+const BYTES_PER_FILE: u64 = 4_096;
+
+/// Files that even the smallest tmpfs has room for.
+const LEAST_FILES: u64 = 1_024;
+
+/// How many files a tmpfs of this size may hold.
+#[must_use]
+pub const fn files_of_tmpfs(bytes: u64) -> u64 {
+    let files = bytes / BYTES_PER_FILE;
+    if files < LEAST_FILES { LEAST_FILES } else { files }
+}
+
+/// Gives a mounted tmpfs another size. `mount` is its mount, by a descriptor that `fsmount` gave; the
+/// caller needs no access to the mount's namespace.
+///
+/// # Errors
+///
+/// `PermissionDenied` without rights over mounts here and over its user namespace; `InvalidInput` if
+/// more than the size is in it.
+pub fn resize_tmpfs(mount: impl AsFd, bytes: u64) -> io::Result<()> {
+    let flags = FsPickFlags::FSPICK_EMPTY_PATH | FsPickFlags::FSPICK_CLOEXEC;
+    let picked = rustix::mount::fspick(mount, c"", flags)?;
+    rustix::mount::fsconfig_set_string(&picked, c"size", bytes.to_string())?;
+    let files = files_of_tmpfs(bytes).to_string();
+    rustix::mount::fsconfig_set_string(&picked, c"nr_inodes", files)?;
+    Ok(rustix::mount::fsconfig_reconfigure(&picked)?)
 }
 
 /// Makes the working directory, which is a mount point, the root, and takes the old root off the

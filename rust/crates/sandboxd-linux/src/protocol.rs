@@ -206,7 +206,8 @@ pub struct Usage {
 /// Reports of init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromInit {
-    /// The sandbox stands. With it: an `O_PATH` descriptor of its root.
+    /// The sandbox stands. With it: an `O_PATH` descriptor of its root, and the mount of its writable
+    /// layer.
     Ready,
     /// It does not, and init exits.
     SetupFailed(Failure),

@@ -61,6 +61,8 @@ pub enum ErrorCode {
     ConnectionLost,
     /// The agent's binary is missing.
     AgentMissing,
+    /// The control API cannot be reached, or its answer was lost: the claim may have been made.
+    ControlUnreachable,
     /// SDK and agent are of different versions.
     VersionMismatch,
     /// The agent's socket belongs to somebody else.

@@ -176,6 +176,7 @@ impl From<v1::Sandbox> for SandboxRecord {
                 v1::SandboxState::Starting => "starting",
                 v1::SandboxState::Ready => "ready",
                 v1::SandboxState::Ended => "ended",
+                v1::SandboxState::Warm => "warm",
             },
             launch: match sandbox.launch() {
                 v1::Launch::Unspecified => "unspecified",
@@ -386,6 +387,8 @@ pub(crate) fn reply(py: Python<'_>, method: Method, body: Bytes) -> PyResult<Py<
         Method::FilesRemove | Method::FilesMakeDir | Method::FilesMove | Method::FilesAbandon => {
             py.None()
         }
+        // The control plane's, over gRPC.
+        Method::SandboxesWarm => py.None(),
         // Streams have items; a reply to one says only that it is over.
         Method::ExecAttach | Method::FilesRead | Method::FilesArchive | Method::FilesWatch => {
             py.None()

@@ -272,7 +272,11 @@ pub(crate) fn list_sandboxes_request(
     labels: BTreeMap<String, String>,
     include_ended: bool,
 ) -> Request {
-    Request(Call::SandboxesList(v1::SandboxesListRequest { labels, include_ended }))
+    Request(Call::SandboxesList(v1::SandboxesListRequest {
+        labels,
+        include_ended,
+        include_warm: false,
+    }))
 }
 
 #[pyfunction]

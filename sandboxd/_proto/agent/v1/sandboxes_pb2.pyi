@@ -19,6 +19,7 @@ class SandboxState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SANDBOX_STATE_STARTING: _ClassVar[SandboxState]
     SANDBOX_STATE_READY: _ClassVar[SandboxState]
     SANDBOX_STATE_ENDED: _ClassVar[SandboxState]
+    SANDBOX_STATE_WARM: _ClassVar[SandboxState]
 LAUNCH_UNSPECIFIED: Launch
 LAUNCH_WARM: Launch
 LAUNCH_COLD: Launch
@@ -26,6 +27,7 @@ SANDBOX_STATE_UNSPECIFIED: SandboxState
 SANDBOX_STATE_STARTING: SandboxState
 SANDBOX_STATE_READY: SandboxState
 SANDBOX_STATE_ENDED: SandboxState
+SANDBOX_STATE_WARM: SandboxState
 
 class SandboxesInfoRequest(_message.Message):
     __slots__ = ()
@@ -145,8 +147,22 @@ class SandboxesClaimResponse(_message.Message):
     sandbox: Sandbox
     def __init__(self, sandbox: _Optional[_Union[Sandbox, _Mapping]] = ...) -> None: ...
 
+class SandboxesWarmRequest(_message.Message):
+    __slots__ = ("sandbox_id", "template")
+    SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    sandbox_id: str
+    template: str
+    def __init__(self, sandbox_id: _Optional[str] = ..., template: _Optional[str] = ...) -> None: ...
+
+class SandboxesWarmResponse(_message.Message):
+    __slots__ = ("sandbox",)
+    SANDBOX_FIELD_NUMBER: _ClassVar[int]
+    sandbox: Sandbox
+    def __init__(self, sandbox: _Optional[_Union[Sandbox, _Mapping]] = ...) -> None: ...
+
 class Sandbox(_message.Message):
-    __slots__ = ("sandbox_id", "template", "state", "launch", "startup_ns", "limits", "id_range", "created_unix_ns", "expires_unix_ns", "running_execs", "labels", "init_pid")
+    __slots__ = ("sandbox_id", "template", "state", "launch", "startup_ns", "limits", "id_range", "created_unix_ns", "expires_unix_ns", "running_execs", "labels", "init_pid", "warmed_as", "warmed_startup_ns", "cold_because")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -166,6 +182,9 @@ class Sandbox(_message.Message):
     RUNNING_EXECS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     INIT_PID_FIELD_NUMBER: _ClassVar[int]
+    WARMED_AS_FIELD_NUMBER: _ClassVar[int]
+    WARMED_STARTUP_NS_FIELD_NUMBER: _ClassVar[int]
+    COLD_BECAUSE_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     template: str
     state: SandboxState
@@ -178,10 +197,13 @@ class Sandbox(_message.Message):
     running_execs: int
     labels: _containers.ScalarMap[str, str]
     init_pid: int
-    def __init__(self, sandbox_id: _Optional[str] = ..., template: _Optional[str] = ..., state: _Optional[_Union[SandboxState, str]] = ..., launch: _Optional[_Union[Launch, str]] = ..., startup_ns: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., id_range: _Optional[int] = ..., created_unix_ns: _Optional[int] = ..., expires_unix_ns: _Optional[int] = ..., running_execs: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., init_pid: _Optional[int] = ...) -> None: ...
+    warmed_as: str
+    warmed_startup_ns: int
+    cold_because: str
+    def __init__(self, sandbox_id: _Optional[str] = ..., template: _Optional[str] = ..., state: _Optional[_Union[SandboxState, str]] = ..., launch: _Optional[_Union[Launch, str]] = ..., startup_ns: _Optional[int] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ..., id_range: _Optional[int] = ..., created_unix_ns: _Optional[int] = ..., expires_unix_ns: _Optional[int] = ..., running_execs: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., init_pid: _Optional[int] = ..., warmed_as: _Optional[str] = ..., warmed_startup_ns: _Optional[int] = ..., cold_because: _Optional[str] = ...) -> None: ...
 
 class SandboxesListRequest(_message.Message):
-    __slots__ = ("labels", "include_ended")
+    __slots__ = ("labels", "include_ended", "include_warm")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -191,9 +213,11 @@ class SandboxesListRequest(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     LABELS_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_ENDED_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_WARM_FIELD_NUMBER: _ClassVar[int]
     labels: _containers.ScalarMap[str, str]
     include_ended: bool
-    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., include_ended: _Optional[bool] = ...) -> None: ...
+    include_warm: bool
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., include_ended: _Optional[bool] = ..., include_warm: _Optional[bool] = ...) -> None: ...
 
 class SandboxesListResponse(_message.Message):
     __slots__ = ("sandboxes",)

@@ -49,6 +49,11 @@ class SandboxesStub:
                 request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesClaimRequest.SerializeToString,
                 response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesClaimResponse.FromString,
                 _registered_method=True)
+        self.Warm = channel.unary_unary(
+                '/sandboxd.agent.v1.Sandboxes/Warm',
+                request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesWarmRequest.SerializeToString,
+                response_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesWarmResponse.FromString,
+                _registered_method=True)
         self.Release = channel.unary_unary(
                 '/sandboxd.agent.v1.Sandboxes/Release',
                 request_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesReleaseRequest.SerializeToString,
@@ -81,6 +86,15 @@ class SandboxesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Warm(self, request, context):
+        """Makes a sandbox ahead of any claim; answers when it is ready. It waits without any clock for a
+        `Claim` of its template, which is its only way out of waiting; calls about it find nothing.
+        The same id again finds the same one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Release(self, request, context):
         """Ends a sandbox and everything in it. Releasing one that is gone is not an error.
         """
@@ -105,6 +119,11 @@ def add_SandboxesServicer_to_server(servicer, server):
                     servicer.Claim,
                     request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesClaimRequest.FromString,
                     response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesClaimResponse.SerializeToString,
+            ),
+            'Warm': grpc.unary_unary_rpc_method_handler(
+                    servicer.Warm,
+                    request_deserializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesWarmRequest.FromString,
+                    response_serializer=sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesWarmResponse.SerializeToString,
             ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
@@ -193,6 +212,33 @@ class Sandboxes:
             '/sandboxd.agent.v1.Sandboxes/Claim',
             sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesClaimRequest.SerializeToString,
             sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesClaimResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Warm(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/sandboxd.agent.v1.Sandboxes/Warm',
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesWarmRequest.SerializeToString,
+            sandboxd_dot___proto_dot_agent_dot_v1_dot_sandboxes__pb2.SandboxesWarmResponse.FromString,
             options,
             channel_credentials,
             insecure,

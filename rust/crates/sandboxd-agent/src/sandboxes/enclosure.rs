@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::fs::fstatvfs;
-use sandboxd_linux::cgroup::{Hits, Leaf, SandboxCgroup};
+use sandboxd_linux::cgroup::{self, Hits, Leaf, SandboxCgroup};
+use sandboxd_linux::mount::resize_tmpfs;
 use sandboxd_linux::protocol::{Containment, IdRange};
+
+use sandboxd_proto::v1;
 
 use super::share::{Share, Unbound};
 use super::spec::Spec;
@@ -35,6 +38,8 @@ pub(crate) struct Enclosure {
     pub(crate) init: Arc<PacketSocket>,
     /// `O_PATH`.
     pub(crate) root: Arc<OwnedFd>,
+    /// The mount of the writable layer, if init gave it away.
+    disk: Option<OwnedFd>,
     pub(crate) ids: IdRange,
     /// As the agent sees it.
     pub(crate) init_pid: u32,
@@ -59,6 +64,7 @@ impl Enclosure {
     pub(super) fn new(
         init: Arc<PacketSocket>,
         root: OwnedFd,
+        disk: Option<OwnedFd>,
         ids: IdRange,
         init_pid: u32,
         startup: Duration,
@@ -72,6 +78,7 @@ impl Enclosure {
         Arc::new(Self {
             init,
             root,
+            disk,
             ids,
             init_pid,
             startup,
@@ -83,6 +90,55 @@ impl Enclosure {
             disk_limited: limits.disk_bytes.is_some(),
             seen: Mutex::default(),
             root_identity: Mutex::default(),
+        })
+    }
+
+    /// Whether its init lives, as far as the kernel has told.
+    pub(super) fn is_alive(&self) -> bool {
+        !self.init.is_closed()
+    }
+
+    /// Gives a sandbox that nothing has run in the limits of a claim in place of those that it was
+    /// made with.
+    ///
+    /// # Errors
+    ///
+    /// The field that only a new sandbox can have. Nothing was changed.
+    pub(super) fn rebind(&self, old: &v1::Limits, new: &v1::Limits) -> Result<(), &'static str> {
+        // Which CPUs programs see is settled by the root, and so when it is made.
+        if old.cpu_millis != new.cpu_millis {
+            return Err("limits.cpu_millis");
+        }
+        // Limits that the host cannot enforce are neither the template's nor any claim's.
+        if old.memory_bytes.is_some() != new.memory_bytes.is_some() {
+            return Err("limits.memory_bytes");
+        }
+        if old.pids.is_some() != new.pids.is_some() {
+            return Err("limits.pids");
+        }
+        if old.disk_bytes != new.disk_bytes {
+            let resized = match (&self.disk, new.disk_bytes) {
+                (Some(disk), Some(bytes)) => resize_tmpfs(disk, bytes),
+                _ => return Err("limits.disk_bytes"),
+            };
+            resized.map_err(|_| "limits.disk_bytes")?;
+        }
+        if (old.memory_bytes, old.pids) == (new.memory_bytes, new.pids) {
+            return Ok(());
+        }
+        let limits = |limits: &v1::Limits| cgroup::Limits {
+            memory_bytes: limits.memory_bytes,
+            pids: limits.pids,
+            cpu_millis: None,
+        };
+        self.cgroup.limit(&limits(new)).map_err(|error| {
+            tracing::warn!(%error, "limits of a warm sandbox cannot be changed");
+            // Best effort: it was made with these, so they can be had.
+            let _ = self.cgroup.limit(&limits(old));
+            if let (Some(disk), Some(bytes)) = (&self.disk, old.disk_bytes) {
+                let _ = resize_tmpfs(disk, bytes);
+            }
+            "limits.memory_bytes"
         })
     }
 

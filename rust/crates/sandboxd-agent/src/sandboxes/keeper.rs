@@ -79,7 +79,7 @@ fn bury(sandbox: &Sandbox, host: &Host) {
     if error.code == ErrorCode::SandboxLost {
         host.counters.sandboxes_lost.add(1);
     }
-    let epitaph = Epitaph { error, summary: sandbox.summary() };
+    let epitaph = Epitaph { error, summary: Some(sandbox.summary()) };
     lock(&host.table).end(&sandbox.id, epitaph, Instant::now());
 }
 
@@ -96,6 +96,7 @@ struct Kept {
     launched: Option<(u32, IdRange)>,
     process: Option<OwnedFd>,
     root: Option<OwnedFd>,
+    disk: Option<OwnedFd>,
     leaves: LeafPool,
 }
 
@@ -111,6 +112,7 @@ impl Kept {
             launched: None,
             process: None,
             root: None,
+            disk: None,
             leaves: LeafPool::default(),
         }
     }
@@ -244,7 +246,7 @@ impl Kept {
         let seqpacket::Received { length, mut descriptors } =
             packet.ok().filter(|received| received.length > 0)?;
         let report = FromInit::decode(&buffer[..length]);
-        Some(self.hear(report.ok(), descriptors.take()))
+        Some(self.hear(report.ok(), [descriptors.take(), descriptors.take()]))
     }
 
     /// Why an init ended that the launcher has collected. What it said before may not have been read
@@ -282,7 +284,11 @@ impl Kept {
     }
 
     /// Acts on a report of init.
-    fn hear(&mut self, report: Option<FromInit>, root: Option<OwnedFd>) -> Result<(), CallError> {
+    fn hear(
+        &mut self,
+        report: Option<FromInit>,
+        [first, second]: [Option<OwnedFd>; 2],
+    ) -> Result<(), CallError> {
         let execs = self.sandbox.execs();
         match report {
             Some(FromInit::Exited { exec, status, usage }) => {
@@ -292,7 +298,7 @@ impl Kept {
             Some(FromInit::StartFailed { exec, failure }) => {
                 execs.set_report(exec, Report::NeverRan(failure));
             }
-            Some(FromInit::Ready) => self.root = root,
+            Some(FromInit::Ready) => (self.root, self.disk) = (first, second),
             Some(FromInit::SetupFailed(failure)) => {
                 return Err(launch_failed(&self.sandbox.id, &failure));
             }
@@ -309,10 +315,12 @@ impl Kept {
             return false;
         };
         let Some(root) = self.root.take() else { return false };
+        let disk = self.disk.take();
         let startup = self.sandbox.claimed.elapsed();
         let enclosure = Enclosure::new(
             Arc::clone(init),
             root,
+            disk,
             ids,
             pid,
             startup,
@@ -323,6 +331,9 @@ impl Kept {
         );
         tracing::info!(sandbox_id = %self.sandbox.id, init_pid = pid, ?startup, "sandbox ready");
         self.sandbox.set_ready(enclosure);
+        if self.sandbox.is_waiting() {
+            lock(&self.host.table).shelve(&self.sandbox.id);
+        }
         true
     }
 

@@ -2,8 +2,12 @@
 //!
 //! `Starting → Ready → Ended`, or `Starting → Ended`; nothing leads back. The keeper
 //! ([`super::keeper`]) makes it ready and clears away what is left; anyone may end it.
+//!
+//! One that was made ahead of any claim gets its name, what was asked for and its clocks when it is
+//! claimed, once ([`Sandbox::bind`]). No call reaches it before that.
 
-use std::sync::{Arc, Mutex};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sandboxd_proto::{CallError, ErrorCode, v1};
@@ -11,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::enclosure::Enclosure;
 use super::spec::Spec;
+use super::table::Fit;
 use crate::call::Answer;
 use crate::counters::Counters;
 use crate::exec::Execs;
@@ -19,15 +24,18 @@ use crate::lock::lock;
 
 #[derive(Debug)]
 pub(crate) struct Sandbox {
-    pub(crate) id: Arc<str>,
     /// Its number between agent and launcher, and in the names of cgroups.
     pub(crate) number: u32,
-    pub(crate) spec: Spec,
-    /// When the claim arrived; every clock starts here.
-    pub(crate) claimed: Instant,
     /// Of its agent.
     pub(crate) counters: Arc<Counters>,
-    created_unix_ns: u64,
+    /// What it was made for.
+    made: Claimed,
+    /// Whether it was made ahead of any claim.
+    warm: bool,
+    /// The claim of one that was made ahead.
+    bound: OnceLock<(Claimed, Duration)>,
+    /// Why it was made although warm ones were there: a field of its claim.
+    cold_because: OnceLock<&'static str>,
     life: Mutex<Life>,
     /// `life` has changed.
     changed: Notify,
@@ -35,6 +43,31 @@ pub(crate) struct Sandbox {
     pub(super) ending: Notify,
     execs: Execs,
     uploads: Uploads,
+}
+
+/// What a claim says about a sandbox, or, of one that waits for a claim, its order.
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) id: Arc<str>,
+    pub(crate) spec: Arc<Spec>,
+    /// When the claim arrived; every clock starts here.
+    pub(crate) claimed: Instant,
+    created_unix_ns: u64,
+}
+
+impl Claimed {
+    fn now(id: Arc<str>, spec: Arc<Spec>) -> Self {
+        Self { id, spec, claimed: Instant::now(), created_unix_ns: unix_nanos() }
+    }
+}
+
+/// A sandbox is what its claim says, whenever that came.
+impl Deref for Sandbox {
+    type Target = Claimed;
+
+    fn deref(&self) -> &Claimed {
+        self.bound.get().map_or(&self.made, |(claimed, _)| claimed)
+    }
 }
 
 #[derive(Debug)]
@@ -48,15 +81,42 @@ enum Life {
 }
 
 impl Sandbox {
-    pub(crate) fn new(id: Arc<str>, number: u32, spec: Spec, counters: Arc<Counters>) -> Arc<Self> {
-        let claimed = Instant::now();
+    /// One for a claim.
+    pub(crate) fn new(
+        id: Arc<str>,
+        number: u32,
+        spec: Arc<Spec>,
+        counters: Arc<Counters>,
+    ) -> Arc<Self> {
+        Self::make(id, number, spec, counters, false)
+    }
+
+    /// One for a claim that has not come yet.
+    pub(crate) fn ahead(
+        id: Arc<str>,
+        number: u32,
+        spec: Arc<Spec>,
+        counters: Arc<Counters>,
+    ) -> Arc<Self> {
+        Self::make(id, number, spec, counters, true)
+    }
+
+    fn make(
+        id: Arc<str>,
+        number: u32,
+        spec: Arc<Spec>,
+        counters: Arc<Counters>,
+        warm: bool,
+    ) -> Arc<Self> {
+        let made = Claimed::now(id, spec);
+        let claimed = made.claimed;
         Arc::new(Self {
-            id,
             number,
-            spec,
-            claimed,
             counters,
-            created_unix_ns: unix_nanos(),
+            made,
+            warm,
+            bound: OnceLock::new(),
+            cold_because: OnceLock::new(),
             life: Mutex::new(Life::Starting),
             changed: Notify::new(),
             ending: Notify::new(),
@@ -80,6 +140,35 @@ impl Sandbox {
             Life::Starting | Life::Ready(_) => None,
         };
         self.wait(found).await
+    }
+
+    /// Gives a warm sandbox to the claim that `new` was entered for, if it lives and can have what is
+    /// asked for. Its clocks start now.
+    pub(super) fn bind(&self, new: &Self) -> Fit {
+        let Life::Ready(enclosure) = &*lock(&self.life) else { return Fit::Dead };
+        if !enclosure.is_alive() {
+            return Fit::Dead;
+        }
+        if let Err(field) = enclosure.rebind(&self.spec.limits, &new.spec.limits) {
+            let _ = new.cold_because.set(field);
+            return Fit::Never;
+        }
+        let claimed = Claimed {
+            id: Arc::clone(&new.id),
+            spec: Arc::clone(&new.spec),
+            claimed: new.claimed,
+            created_unix_ns: new.created_unix_ns,
+        };
+        self.execs.touch(new.claimed);
+        match self.bound.set((claimed, new.claimed.elapsed())) {
+            Ok(()) => Fit::Taken,
+            Err(_) => Fit::Dead,
+        }
+    }
+
+    /// Whether it waits for a claim.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.warm && self.bound.get().is_none()
     }
 
     /// Waits until the sandbox is ready. Those who wait go on in the order in which they came.
@@ -178,25 +267,43 @@ impl Sandbox {
         let life = lock(&self.life);
         let (state, enclosure) = match &*life {
             Life::Starting => (v1::SandboxState::Starting, None),
+            Life::Ready(enclosure) if self.is_waiting() => {
+                (v1::SandboxState::Warm, Some(Arc::clone(enclosure)))
+            }
             Life::Ready(enclosure) => (v1::SandboxState::Ready, Some(Arc::clone(enclosure))),
             Life::Ended(_) | Life::Gone(_) => (v1::SandboxState::Ended, None),
         };
         drop(life);
         let enclosure = enclosure.as_ref();
-        let ttl = nanoseconds(self.spec.ttl);
+        let expires = match self.is_waiting() {
+            true => 0,
+            false => self.created_unix_ns.saturating_add(nanoseconds(self.spec.ttl)),
+        };
+        let made_in = enclosure.map_or(0, |enclosure| nanoseconds(enclosure.startup));
+        let (launch, startup_ns, warmed_startup_ns, warmed_as) = match self.bound.get() {
+            Some((_, bound_in)) => {
+                let name = self.made.id.to_string();
+                (v1::Launch::Warm, nanoseconds(*bound_in), made_in, name)
+            }
+            None if self.warm => (v1::Launch::Warm, made_in, made_in, self.made.id.to_string()),
+            None => (v1::Launch::Cold, made_in, 0, String::new()),
+        };
         v1::Sandbox {
             sandbox_id: self.id.to_string(),
             template: self.spec.template.name.clone(),
             state: state.into(),
-            launch: v1::Launch::Cold.into(),
-            startup_ns: enclosure.map_or(0, |enclosure| nanoseconds(enclosure.startup)),
+            launch: launch.into(),
+            startup_ns,
             limits: Some(self.spec.limits),
             id_range: enclosure.map_or(0, |enclosure| enclosure.ids.count),
             created_unix_ns: self.created_unix_ns,
-            expires_unix_ns: self.created_unix_ns.saturating_add(ttl),
+            expires_unix_ns: expires,
             running_execs: u32::try_from(self.execs.running()).unwrap_or(u32::MAX),
             labels: self.spec.labels.clone(),
             init_pid: enclosure.map_or(0, |enclosure| enclosure.init_pid),
+            warmed_as,
+            warmed_startup_ns,
+            cold_because: self.cold_because.get().map_or_else(String::new, |&why| why.to_owned()),
         }
     }
 }

@@ -45,7 +45,10 @@ impl Agent {
         let table = lock(&self.host().table);
         let mut sandboxes: Vec<_> = table.live().map(|sandbox| sandbox.summary()).collect();
         if request.include_ended {
-            sandboxes.extend(table.epitaphs().map(|epitaph| epitaph.summary.clone()));
+            sandboxes.extend(table.epitaphs().filter_map(|epitaph| epitaph.summary.clone()));
+        }
+        if request.include_warm {
+            sandboxes.extend(table.unclaimed().map(|sandbox| sandbox.summary()));
         }
         drop(table);
         sandboxes.retain(wanted);
@@ -53,8 +56,8 @@ impl Agent {
         Ok(v1::SandboxesListResponse { sandboxes })
     }
 
-    /// Makes a sandbox, or finds the one of the same claim, and answers when it is ready. Dropping
-    /// the future does not undo the claim.
+    /// Makes a sandbox, takes a warm one, or finds the one of the same claim, and answers when it is
+    /// ready. Dropping the future does not undo the claim.
     pub(crate) async fn sandboxes_claim(
         &self,
         request: v1::SandboxesClaimRequest,
@@ -65,30 +68,82 @@ impl Agent {
         let fingerprint = fingerprint(&request);
         let spec = Spec::new(request, &host.templates, &host.capabilities)?;
         let number = host.next_number.fetch_add(1, Ordering::Relaxed);
-        let new = Sandbox::new(Arc::clone(&id), number, spec, Arc::clone(&host.counters));
-        let claim = lock(&host.table).claim(&id, fingerprint, Arc::clone(&new));
+        let new = Sandbox::new(Arc::clone(&id), number, Arc::new(spec), Arc::clone(&host.counters));
+        let template = new.spec.template.name.clone();
+        let fit = |warm: &Arc<Sandbox>| warm.bind(&new);
+        let claim = lock(&host.table).claim(
+            &id,
+            fingerprint,
+            &template,
+            Arc::clone(&new),
+            Instant::now(),
+            fit,
+        );
         let sandbox = match claim {
             Claim::New => {
                 self.begin(&new)?;
+                self.start_clocks(&new);
                 host.counters.sandboxes_claimed.add(1);
                 new
             }
+            Claim::Warm(warm) => {
+                self.start_clocks(&warm);
+                host.counters.sandboxes_claimed.add(1);
+                warm
+            }
             Claim::Known(sandbox) => sandbox,
-            Claim::Conflict => {
-                let message =
-                    format!("sandbox_id {id:?} is taken by another claim: choose another");
-                return Err(CallError::new(ErrorCode::InvalidArgument, message));
-            }
-            Claim::Ended(error) => return Err(error),
-            Claim::Full => {
-                let count = lock(&host.table).live_count();
-                let message =
-                    format!("agent has {count} sandboxes, as many as it can: release some");
-                return Err(CallError::new(ErrorCode::ResourceExhausted, message));
-            }
+            Claim::Conflict | Claim::Ended(_) | Claim::Full => return Err(self.refusal(&id, claim)),
         };
         sandbox.ready().await?;
         Ok(v1::SandboxesClaimResponse { sandbox: Some(sandbox.summary()) })
+    }
+
+    /// Makes a sandbox that waits for a claim, or finds the one of the same order, and answers when it
+    /// is ready. Dropping the future does not undo it.
+    pub(crate) async fn sandboxes_warm(
+        &self,
+        request: v1::SandboxesWarmRequest,
+    ) -> Answer<v1::SandboxesWarmResponse> {
+        check_id("sandbox_id", &request.sandbox_id)?;
+        let host = self.host();
+        let id: Arc<str> = request.sandbox_id.as_str().into();
+        // As a claim that asks for nothing: what is not asked for is what claims find it with.
+        let template =
+            v1::SandboxesClaimRequest { template: request.template, ..Default::default() };
+        let spec = Spec::new(template, &host.templates, &host.capabilities)?;
+        let template: Arc<str> = spec.template.name.as_str().into();
+        let number = host.next_number.fetch_add(1, Ordering::Relaxed);
+        let new =
+            Sandbox::ahead(Arc::clone(&id), number, Arc::new(spec), Arc::clone(&host.counters));
+        let claim = lock(&host.table).warm(&id, &template, Arc::clone(&new));
+        let sandbox = match claim {
+            Claim::New => {
+                self.begin(&new)?;
+                new
+            }
+            Claim::Known(sandbox) | Claim::Warm(sandbox) => sandbox,
+            Claim::Conflict | Claim::Ended(_) | Claim::Full => return Err(self.refusal(&id, claim)),
+        };
+        sandbox.ready().await?;
+        Ok(v1::SandboxesWarmResponse { sandbox: Some(sandbox.summary()) })
+    }
+
+    /// Why nothing was entered under an id.
+    fn refusal(&self, id: &str, claim: Claim<Arc<Sandbox>>) -> CallError {
+        match claim {
+            Claim::Ended(error) => error,
+            Claim::Full => {
+                let count = lock(&self.host().table).live_count();
+                let message =
+                    format!("agent has {count} sandboxes, as many as it can: release some");
+                CallError::new(ErrorCode::ResourceExhausted, message)
+            }
+            Claim::Conflict | Claim::New | Claim::Warm(_) | Claim::Known(_) => {
+                let message =
+                    format!("sandbox_id {id:?} is taken by another claim: choose another");
+                CallError::new(ErrorCode::InvalidArgument, message)
+            }
+        }
     }
 
     /// Ends a sandbox, and answers when nothing of it runs any more.
@@ -96,11 +151,15 @@ impl Agent {
         &self,
         request: v1::SandboxesReleaseRequest,
     ) -> Answer<v1::SandboxesReleaseResponse> {
-        let sandbox = match lock(&self.host().table).find(&request.sandbox_id) {
-            Find::Known(sandbox) => sandbox,
-            Find::Ended(_) | Find::Unknown => {
-                return Ok(v1::SandboxesReleaseResponse { released: false });
+        let found = {
+            let table = lock(&self.host().table);
+            match table.find(&request.sandbox_id) {
+                Find::Known(sandbox) => Some(sandbox),
+                Find::Ended(_) | Find::Unknown => table.find_warm(&request.sandbox_id),
             }
+        };
+        let Some(sandbox) = found else {
+            return Ok(v1::SandboxesReleaseResponse { released: false });
         };
         let message = format!("sandbox {:?} was closed", &*sandbox.id);
         let released = sandbox.end(CallError::new(ErrorCode::SandboxClosed, message));

@@ -125,7 +125,7 @@ const fn code(code: ErrorCode) -> Code {
         ErrorCode::Unauthenticated => Code::Unauthenticated,
         // Never `Unavailable` where the command may have run: clients repeat such calls unasked.
         ErrorCode::SandboxLost | ErrorCode::ConnectionLost => Code::Aborted,
-        ErrorCode::AgentUnreachable => Code::Unavailable,
+        ErrorCode::AgentUnreachable | ErrorCode::ControlUnreachable => Code::Unavailable,
         ErrorCode::LaunchFailed
         | ErrorCode::FileFailed
         | ErrorCode::AgentMissing
@@ -154,6 +154,13 @@ impl Sandboxes for Service {
         request: Request<v1::SandboxesClaimRequest>,
     ) -> Reply<v1::SandboxesClaimResponse> {
         reply(self.0.sandboxes_claim(request.into_inner()).await)
+    }
+
+    async fn warm(
+        &self,
+        request: Request<v1::SandboxesWarmRequest>,
+    ) -> Reply<v1::SandboxesWarmResponse> {
+        reply(self.0.sandboxes_warm(request.into_inner()).await)
     }
 
     async fn release(

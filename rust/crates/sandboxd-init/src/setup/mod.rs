@@ -63,17 +63,19 @@ fn set_up(plan: &Plan<'_>) -> Result<Descriptors, Failure> {
     );
     namespaces::leave(plan)?;
     identity::assume(plan)?;
-    root::build(plan)?;
+    let disk = root::build(plan)?;
     identity::name_host(plan)?;
     privileges::restrict(plan)?;
-    announce(plan.control)?;
+    announce(plan.control, disk.as_fd())?;
+    drop(disk);
     keep_only(plan.control, score.as_fd())
 }
 
-fn announce(control: BorrowedFd<'_>) -> Result<(), Failure> {
+/// Gives the agent the root, and the writable layer, whose size it may change.
+fn announce(control: BorrowedFd<'_>, disk: BorrowedFd<'_>) -> Result<(), Failure> {
     let root = open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).at(Step::Mount)?;
     let packet = FromInit::Ready.encode();
-    seqpacket::send(control, &packet, &[root.as_fd()], Wait::Forever).at(Step::Other)
+    seqpacket::send(control, &packet, &[root.as_fd(), disk], Wait::Forever).at(Step::Other)
 }
 
 /// Closes everything else that came from the launcher.

@@ -5,27 +5,21 @@
 //! all paths below are relative to it.
 
 use std::ffi::{CStr, CString};
+use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, mkdirat};
 use rustix::mount::MountAttrFlags;
 use rustix::process::{chdir, fchdir};
-use sandboxd_linux::mount::{FileSystem, attach, copy_tree, enter_root};
+use sandboxd_linux::mount::{FileSystem, attach, copy_tree, enter_root, files_of_tmpfs};
 use sandboxd_linux::protocol::{Failure, Step};
 
 use super::plan::{Layer, Overlay, Plan};
 use super::{devices, proc};
 use crate::failure::At as _;
 
-/// Bytes of the writable layer for each file in it. A file with anything in it takes a page; one with
-/// nothing in it takes memory too, which no limit but this one keeps within bounds.
-const BYTES_PER_FILE: u64 = 4_096;
-
-/// Files that even the smallest writable layer has room for.
-const LEAST_FILES: u64 = 1_024;
-
-/// Mounts the whole tree and makes it the root.
-pub(super) fn build(plan: &Plan<'_>) -> Result<(), Failure> {
-    enter_writable_layer(plan)?;
+/// Mounts the whole tree and makes it the root. Returns the mount of the writable layer.
+pub(super) fn build(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
+    let writable = enter_writable_layer(plan)?;
     let mut layers = 0;
     for (index, overlay) in plan.root.iter().enumerate() {
         mount_overlay(index, &mut layers, overlay)?;
@@ -33,21 +27,22 @@ pub(super) fn build(plan: &Plan<'_>) -> Result<(), Failure> {
     devices::mount(plan)?;
     proc::mount()?;
     chdir(c"root").at(Step::Mount)?;
-    enter_root().at(Step::Mount)
+    enter_root().at(Step::Mount)?;
+    Ok(writable)
 }
 
 /// Mounts the tmpfs and goes into it.
-fn enter_writable_layer(plan: &Plan<'_>) -> Result<(), Failure> {
+fn enter_writable_layer(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
     let tmpfs = FileSystem::new(c"tmpfs").at_path(Step::Mount, c"tmpfs")?;
     let set = |key: &CStr, value: &CStr| tmpfs.set(key, value).at_path(Step::Mount, c"tmpfs");
     set(c"size", &text(plan.disk_bytes.to_string()))?;
-    let files = (plan.disk_bytes / BYTES_PER_FILE).max(LEAST_FILES);
-    set(c"nr_inodes", &text(files.to_string()))?;
+    set(c"nr_inodes", &text(files_of_tmpfs(plan.disk_bytes).to_string()))?;
     set(c"mode", c"0755")?;
     let tree = tmpfs.mount(MountAttrFlags::empty()).at_path(Step::Mount, c"tmpfs")?;
     attach(&tree, &plan.mount_point).at_path(Step::Mount, &plan.mount_point)?;
     fchdir(&tree).at(Step::Mount)?;
-    make_directory(&text("root".into()))
+    make_directory(&text("root".into()))?;
+    Ok(tree)
 }
 
 fn mount_overlay(index: usize, layers: &mut u32, overlay: &Overlay) -> Result<(), Failure> {

@@ -129,6 +129,9 @@ pub(crate) trait Driver: Debug + Send + Sync {
     /// CPU time of everything that ever was in the leaf, since it was made.
     fn cpu_nanos(&self, leaf: &Path) -> io::Result<Option<u64>>;
 
+    /// Changes the limits of a group that has some already. `None` leaves one as it is.
+    fn relimit(&self, group: &Path, limits: &Limits) -> io::Result<()>;
+
     /// `tasks` files through which the first process enters (v1).
     fn tasks(&self, group: &Path) -> io::Result<Vec<OwnedFd>>;
 

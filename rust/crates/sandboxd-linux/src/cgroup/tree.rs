@@ -215,6 +215,18 @@ impl SandboxCgroup {
         drivers.try_for_each(|driver| driver.set_cpu_limit(&self.path, limit))
     }
 
+    /// Changes limits. `None` leaves one as it is.
+    ///
+    /// # Errors
+    ///
+    /// If the group is gone, or uses more than the limit and cannot do with less.
+    pub fn limit(&self, limits: &Limits) -> io::Result<()> {
+        self.cgroups.drivers.iter().try_for_each(|driver| {
+            let own = driver.controls().select(limits);
+            driver.relimit(&self.path, &own)
+        })
+    }
+
     /// What the kernel counted so far.
     ///
     /// # Errors

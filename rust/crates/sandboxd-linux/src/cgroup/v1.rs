@@ -184,6 +184,17 @@ impl<F: Files> Driver for V1<F> {
         Ok(None)
     }
 
+    fn relimit(&self, group: &Path, limits: &Limits) -> io::Result<()> {
+        if let (Some(tree), Some(_)) = (&self.memory, limits.memory_bytes) {
+            // Memory alone may never have more than both together: first that one is opened.
+            let with_swap = tree.join(group).join("memory.memsw.limit_in_bytes");
+            if self.files.exists(&with_swap) {
+                self.files.write(&with_swap, "-1")?;
+            }
+        }
+        self.limit(group, limits)
+    }
+
     fn tasks(&self, group: &Path) -> io::Result<Vec<OwnedFd>> {
         let tasks = |tree: &PathBuf| self.files.open_write(&tree.join(group).join("tasks"));
         self.limiting().iter().map(tasks).collect()

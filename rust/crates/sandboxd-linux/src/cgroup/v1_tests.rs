@@ -130,3 +130,21 @@ fn counters_of_every_kernel_are_understood() {
     assert_eq!(driver.counters(Path::new("sb-7")).unwrap(), expected);
     assert_eq!(driver.counters(Path::new("sb-8")).unwrap().oom_kills, 0);
 }
+
+#[test]
+fn a_memory_limit_is_changed_after_that_of_memory_and_swap_was_opened() {
+    let files = Double::default().file("/m/t/sb-7/memory.memsw.limit_in_bytes", "0");
+    let driver = V1::set_up(files.clone(), &layout(), "t").unwrap();
+    driver.create(Path::new("sb-7"), &LIMITS).unwrap();
+    files.log();
+    let limits = Limits { memory_bytes: Some(1 << 31), ..Limits::default() };
+    driver.relimit(Path::new("sb-7"), &limits).unwrap();
+    assert_eq!(
+        files.log(),
+        [
+            "-1 > /m/t/sb-7/memory.memsw.limit_in_bytes",
+            "2147483648 > /m/t/sb-7/memory.limit_in_bytes",
+            "2147483648 > /m/t/sb-7/memory.memsw.limit_in_bytes",
+        ]
+    );
+}

@@ -182,6 +182,10 @@ impl<F: Files> Driver for V2<F> {
         Ok(keyed(&text, CPU_MICROS).map(|micros| micros.saturating_mul(1_000)))
     }
 
+    fn relimit(&self, group: &Path, limits: &Limits) -> io::Result<()> {
+        self.limit(group, limits)
+    }
+
     fn tasks(&self, _group: &Path) -> io::Result<Vec<OwnedFd>> {
         Ok(Vec::new())
     }

@@ -2745,6 +2745,19 @@ pub struct SandboxesClaimResponse {
     #[prost(message, optional, tag = "1")]
     pub sandbox: ::core::option::Option<Sandbox>,
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SandboxesWarmRequest {
+    /// Its name until it is claimed: the claim gives it its own.
+    #[prost(string, tag = "1")]
+    pub sandbox_id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub template: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SandboxesWarmResponse {
+    #[prost(message, optional, tag = "1")]
+    pub sandbox: ::core::option::Option<Sandbox>,
+}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Sandbox {
     #[prost(string, tag = "1")]
@@ -2755,7 +2768,7 @@ pub struct Sandbox {
     pub state: i32,
     #[prost(enumeration = "Launch", tag = "4")]
     pub launch: i32,
-    /// From the claim's arrival to the first answer of init.
+    /// From the claim's arrival to the first answer of init, or until a warm one was bound to it.
     #[prost(uint64, tag = "5")]
     pub startup_ns: u64,
     /// What is enforced.
@@ -2778,6 +2791,15 @@ pub struct Sandbox {
     /// PID of init, seen from the agent; 0 until it is known.
     #[prost(uint32, tag = "12")]
     pub init_pid: u32,
+    /// Launched warm: the name it had before the claim, which is also its host name.
+    #[prost(string, tag = "13")]
+    pub warmed_as: ::prost::alloc::string::String,
+    /// Launched warm: how long the start took that nobody waited for.
+    #[prost(uint64, tag = "14")]
+    pub warmed_startup_ns: u64,
+    /// Launched cold although a warm one was there: the field of the claim that one is made for.
+    #[prost(string, tag = "15")]
+    pub cold_because: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SandboxesListRequest {
@@ -2789,6 +2811,9 @@ pub struct SandboxesListRequest {
     >,
     #[prost(bool, tag = "2")]
     pub include_ended: bool,
+    /// Also those that wait for a claim.
+    #[prost(bool, tag = "3")]
+    pub include_warm: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SandboxesListResponse {
@@ -2843,6 +2868,8 @@ pub enum SandboxState {
     Ready = 2,
     /// Gone; kept in the table for a while so that late calls get the right error.
     Ended = 3,
+    /// Ready, and nobody's yet.
+    Warm = 4,
 }
 impl SandboxState {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2855,6 +2882,7 @@ impl SandboxState {
             Self::Starting => "SANDBOX_STATE_STARTING",
             Self::Ready => "SANDBOX_STATE_READY",
             Self::Ended => "SANDBOX_STATE_ENDED",
+            Self::Warm => "SANDBOX_STATE_WARM",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2864,6 +2892,7 @@ impl SandboxState {
             "SANDBOX_STATE_STARTING" => Some(Self::Starting),
             "SANDBOX_STATE_READY" => Some(Self::Ready),
             "SANDBOX_STATE_ENDED" => Some(Self::Ended),
+            "SANDBOX_STATE_WARM" => Some(Self::Warm),
             _ => None,
         }
     }
@@ -3025,6 +3054,33 @@ pub mod sandboxes_client {
                 .insert(GrpcMethod::new("sandboxd.agent.v1.Sandboxes", "Claim"));
             self.inner.unary(req, path, codec).await
         }
+        /// Makes a sandbox ahead of any claim; answers when it is ready. It waits without any clock for a
+        /// `Claim` of its template, which is its only way out of waiting; calls about it find nothing.
+        /// The same id again finds the same one.
+        pub async fn warm(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SandboxesWarmRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SandboxesWarmResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/sandboxd.agent.v1.Sandboxes/Warm",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("sandboxd.agent.v1.Sandboxes", "Warm"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Ends a sandbox and everything in it. Releasing one that is gone is not an error.
         pub async fn release(
             &mut self,
@@ -3089,6 +3145,16 @@ pub mod sandboxes_server {
             request: tonic::Request<super::SandboxesClaimRequest>,
         ) -> std::result::Result<
             tonic::Response<super::SandboxesClaimResponse>,
+            tonic::Status,
+        >;
+        /// Makes a sandbox ahead of any claim; answers when it is ready. It waits without any clock for a
+        /// `Claim` of its template, which is its only way out of waiting; calls about it find nothing.
+        /// The same id again finds the same one.
+        async fn warm(
+            &self,
+            request: tonic::Request<super::SandboxesWarmRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::SandboxesWarmResponse>,
             tonic::Status,
         >;
         /// Ends a sandbox and everything in it. Releasing one that is gone is not an error.
@@ -3296,6 +3362,51 @@ pub mod sandboxes_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ClaimSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/sandboxd.agent.v1.Sandboxes/Warm" => {
+                    #[allow(non_camel_case_types)]
+                    struct WarmSvc<T: Sandboxes>(pub Arc<T>);
+                    impl<
+                        T: Sandboxes,
+                    > tonic::server::UnaryService<super::SandboxesWarmRequest>
+                    for WarmSvc<T> {
+                        type Response = super::SandboxesWarmResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SandboxesWarmRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Sandboxes>::warm(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = WarmSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

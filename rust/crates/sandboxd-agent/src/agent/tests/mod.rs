@@ -20,6 +20,7 @@ mod ends;
 mod limits;
 mod run;
 mod streams;
+mod warm;
 
 struct Live {
     agent: Agent,

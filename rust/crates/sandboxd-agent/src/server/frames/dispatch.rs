@@ -37,6 +37,7 @@ impl Handler for Agent {
             Method::SandboxesInfo => unary!(agent.sandboxes_info, call, message),
             Method::SandboxesList => unary!(agent.sandboxes_list, call, message),
             Method::SandboxesClaim => unary!(agent.sandboxes_claim, call, message),
+            Method::SandboxesWarm => unary!(agent.sandboxes_warm, call, message),
             Method::SandboxesRelease => unary!(agent.sandboxes_release, call, message),
             Method::ExecRun => run(agent, call, message),
             Method::ExecStart => unary!(agent.exec_start, call, message),
