@@ -8,6 +8,7 @@ from sandboxd.cli.demo import demo
 from sandboxd.cli.doctor import doctor
 from sandboxd.cli.ls import ls
 from sandboxd.cli.run import run
+from sandboxd.cli.serve import serve
 from sandboxd.cli.shell import shell
 
 app = typer.Typer(
@@ -26,3 +27,4 @@ app.command()(shell)
 app.command()(ls)
 app.command()(doctor)
 app.command()(demo)
+app.command()(serve)

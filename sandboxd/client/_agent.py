@@ -20,20 +20,41 @@ if TYPE_CHECKING:
     from sandboxd.client._settings import Settings
 
 
-def _external(settings: Settings, path: str) -> Agent:
+def _external(settings: Settings, path: str, remedy: str) -> Agent:
     """Use an agent that runs already, if it is ours or root's."""
     try:
         owner = os.stat(path).st_uid  # noqa: PTH116  (a path as text, for the extension)
     except OSError as error:
         raise AgentUnreachableError(
-            f"socket {path} cannot be used: {error.strerror}: correct SANDBOXD_SOCKET, "
-            "or unset it to use an agent of this process"
+            f"socket {path} cannot be used: {error.strerror}: {remedy}"
         ) from None
     if owner not in (0, os.geteuid()):
         raise SocketUntrustedError(
             f"socket {path} belongs to user {owner}: use an agent of your own"
         )
     return Agent(path, settings)
+
+
+class _External:
+    """The agents of control APIs, one object for each socket, so that connections are shared."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._agents: dict[str, Agent] = {}
+
+    def get(self, settings: Settings, path: str) -> Agent:
+        with self._lock:
+            agent = self._agents.get(path)
+            if agent is None:
+                remedy = "its control API is on another machine, or its agent has ended"
+                agent = self._agents[path] = _external(settings, path, remedy)
+                # It answered the control plane.
+                agent.has_answered = True
+            return agent
+
+    def forget(self) -> None:
+        self._lock = threading.Lock()
+        self._agents = {}
 
 
 class _Current:
@@ -53,7 +74,8 @@ class _Current:
                 agent.bury()
             settings = _settings.read()
             if settings.socket is not None:
-                self._agent = _external(settings, settings.socket)
+                remedy = "correct SANDBOXD_SOCKET, or unset it to use an agent of this process"
+                self._agent = _external(settings, settings.socket, remedy)
             else:
                 self._agent = EmbeddedAgent.start(settings)
             return self._agent
@@ -86,4 +108,8 @@ os.register_at_fork(
     after_in_child=_current.after_fork_in_child,
 )
 
+_externals = _External()
+os.register_at_fork(after_in_child=_externals.forget)
+
 current_agent = _current.get
+external_agent = _externals.get

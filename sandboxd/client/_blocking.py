@@ -12,6 +12,7 @@ from sandboxd._native import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
+    from concurrent.futures import Future
 
     from sandboxd._native import Request
     from sandboxd.client._agent_base import Agent
@@ -103,6 +104,11 @@ class BlockingStream(Generic[T]):
     def close(self) -> None:
         """See `Stream`."""
         self._connection.cancel(self._call)
+
+
+async def wait_for(future: Future[T]) -> T:
+    """Wait for another thread."""
+    return future.result()
 
 
 class BlockingTransport:

@@ -13,7 +13,7 @@ from sandboxd.client._channel import Repair
 from sandboxd.exceptions import from_native
 
 if TYPE_CHECKING:
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.client._transport import Stream
 
     Item = tuple[bytes, tuple[int, int, bytes] | None]
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ContentReader:
     """A regular file that is being read, or a part of one."""
 
-    def __init__(self, binding: Binding, path: bytes, offset: int, length: int | None) -> None:
+    def __init__(self, binding: AnyBinding, path: bytes, offset: int, length: int | None) -> None:
         """Describe what to read; a negative offset counts from the end. Nothing is sent."""
         self.offset = max(offset, 0)
         """Where the next bytes are; right once the first have arrived."""

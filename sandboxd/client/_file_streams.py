@@ -12,7 +12,7 @@ from sandboxd.exceptions import from_native
 from sandboxd.types import FileEvent
 
 if TYPE_CHECKING:
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.client._file_content import ContentReader
     from sandboxd.client._transport import Stream
     from sandboxd.types import FileEventKind
@@ -65,7 +65,7 @@ class AsyncArchiveStream:
     A connection that breaks in the middle is an error: an archive is not made twice the same.
     """
 
-    def __init__(self, binding: Binding, path: bytes) -> None:
+    def __init__(self, binding: AnyBinding, path: bytes) -> None:
         """Describe what to archive. Use `AsyncFiles.read_archive`, not this."""
         self._binding = binding
         self._path = path
@@ -139,7 +139,7 @@ class AsyncFileWatch:
     changes were missed. Several changes of the same kind to the same file may be told as one.
     """
 
-    def __init__(self, binding: Binding, path: bytes, *, recursive: bool) -> None:
+    def __init__(self, binding: AnyBinding, path: bytes, *, recursive: bool) -> None:
         """Describe what to watch. Use `AsyncFiles.watch`, not this."""
         self._binding = binding
         self._path = path

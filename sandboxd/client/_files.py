@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sandboxd._native import Request
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.client._uploads import Content
     from sandboxd.types import FileEntry
 
@@ -59,7 +59,7 @@ class AsyncFiles:
     `ConnectionLostError`.
     """
 
-    def __init__(self, binding: Binding) -> None:
+    def __init__(self, binding: AnyBinding) -> None:
         """Wrap a sandbox. Use `AsyncSandbox.files`, not this."""
         self._binding = binding
 

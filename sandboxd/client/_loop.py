@@ -14,6 +14,7 @@ from sandboxd._native import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
     from sandboxd._native import Request
     from sandboxd.client._agent_base import Agent
@@ -184,6 +185,11 @@ class LoopStream(Generic[T]):
 
 def _no_connection() -> None:
     """Stand in for the reference to a connection that was not made yet."""
+
+
+async def wait_for(future: Future[T]) -> T:
+    """Wait for another thread. Cancelling that cancels nothing."""
+    return await asyncio.shield(asyncio.wrap_future(future))
 
 
 class LoopTransport:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import hashlib
     from collections.abc import Hashable
 
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.client._transport import Stream
     from sandboxd.exceptions import SandboxError
 
@@ -24,7 +24,7 @@ class OutputReader:
     """Everything that an exec writes, in order and once. For one reader at a time."""
 
     def __init__(
-        self, binding: Binding, exec_id: str, stdout_offset: int = 0, stderr_offset: int = 0
+        self, binding: AnyBinding, exec_id: str, stdout_offset: int = 0, stderr_offset: int = 0
     ) -> None:
         """Begin at the given offsets; nothing is sent."""
         self.end: ExecEnd | None = None
@@ -133,7 +133,7 @@ class OutputReader:
 
 
 async def read_range(
-    binding: Binding, exec_id: str, stream: str, offset: int, length: int
+    binding: AnyBinding, exec_id: str, stream: str, offset: int, length: int
 ) -> bytes:
     """Read what is there of one stream, from `offset` on, without waiting for more."""
     transport = binding.channel.transport

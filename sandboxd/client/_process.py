@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from sandboxd._native import ExecEnd
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.types import ExecResult, Output, TextOutput
 
 _SIGTERM = 15
@@ -42,7 +42,7 @@ class AsyncProcess:
 
     def __init__(
         self,
-        binding: Binding,
+        binding: AnyBinding,
         exec_id: str,
         pid: int,
         *,

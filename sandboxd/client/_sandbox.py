@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sandboxd._native import (
     claim_request,
@@ -24,13 +25,14 @@ from sandboxd.client._shell import AsyncShell
 from sandboxd.exceptions import ExecNotFoundError, SandboxError, SandboxNotFoundError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Mapping
+    from concurrent.futures import Future
     from types import TracebackType
 
     from typing_extensions import Self
 
     from sandboxd.client._agent_base import Agent
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.client._transport import Transport
     from sandboxd.types import (
         Command,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
         SandboxInfo,
         Startup,
     )
+
+T = TypeVar("T")
 
 
 _NO_TIMES = (None, None, None)
@@ -73,6 +77,8 @@ class AsyncSandbox:
         user: User of execs that name none: `name`, `uid` or `uid:gid`. `None`: its root.
         labels: Text that describes it in lists.
         sandbox_id: Its name: 1 to 64 letters, digits, `_`, `.` or `-`. `None`: a fresh one.
+        url: A control API that it is claimed from, as `sandboxd serve` prints it: `http://HOST:PORT`
+            or `unix:/PATH`. `None`: `SANDBOXD_URL`, and without that an agent of this process.
 
     Raises:
         InvalidArgumentError: If an argument is wrong. Nothing was started.
@@ -81,7 +87,7 @@ class AsyncSandbox:
         SocketUntrustedError: If `SANDBOXD_SOCKET` belongs to somebody else.
 
     What the agent refuses (an unknown template, a limit that the host cannot enforce) is raised by
-    `ready` and by every call.
+    `ready` and by every call; so is a `ControlUnreachableError` of an API that does not answer.
     """
 
     def __init__(
@@ -96,6 +102,7 @@ class AsyncSandbox:
         user: str | None = None,
         labels: Mapping[str, str] | None = None,
         sandbox_id: str | None = None,
+        url: str | None = None,
     ) -> None:
         """Claim a sandbox; see the class."""
         name = (
@@ -103,8 +110,7 @@ class AsyncSandbox:
             if sandbox_id is None
             else _validate.identifier("sandbox_id", sandbox_id)
         )
-        claim = claim_request(
-            name,
+        checked = (
             _validate.template(template),
             _validate.limits(limits),
             _validate.nanoseconds("ttl", ttl),
@@ -114,10 +120,22 @@ class AsyncSandbox:
             _validate.user(user),
             _validate.labels(labels),
         )
+        claim = claim_request(name, *checked)
         self._template = template
-        self._binding = Binding(
-            self._transport(current_agent()), name, claim, shared=sandbox_id is not None
-        )
+        self._binding: AnyBinding
+        served_by = url or os.environ.get("SANDBOXD_URL")
+        if served_by:
+            # Not paid for by those who have an agent of their own.
+            from sandboxd.client import _served  # noqa: PLC0415
+
+            body = _served.body(checked, ttl, idle_timeout)
+            self._binding = _served.ServedBinding(
+                served_by, self._transport, self._wait, name, claim, body
+            )
+        else:
+            self._binding = Binding(
+                self._transport(current_agent()), name, claim, shared=sandbox_id is not None
+            )
         self._files = AsyncFiles(self._binding)
         self._binding.begin()
 
@@ -127,6 +145,12 @@ class AsyncSandbox:
         from sandboxd.client._loop import LoopTransport  # noqa: PLC0415
 
         return LoopTransport(agent)
+
+    @staticmethod
+    async def _wait(future: Future[T]) -> T:
+        from sandboxd.client._loop import wait_for  # noqa: PLC0415  (as above)
+
+        return await wait_for(future)
 
     def __repr__(self) -> str:
         """Show what names the sandbox."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from sandboxd._native import ExecEnd, Request, RunReply
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
 
 _SIGINT = 2
 _INTERRUPT = b"\x03"
@@ -84,7 +84,7 @@ class AsyncShell:
 
     def __init__(
         self,
-        binding: Binding,
+        binding: AnyBinding,
         *,
         cwd: bytes,
         env: list[tuple[bytes, bytes]],

@@ -8,7 +8,7 @@ from sandboxd._native import write_stdin_request
 from sandboxd.exceptions import InternalError
 
 if TYPE_CHECKING:
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
 
 _CHUNK = 1024 * 1024
 """Bytes in one call. Far below the longest frame that an agent takes (24 MiB)."""
@@ -18,7 +18,7 @@ class StdinWriter:
     """One input of an exec: its stdin, or its control socket. For one writer at a time."""
 
     def __init__(
-        self, binding: Binding, exec_id: str, *, control: bool = False, offset: int = 0
+        self, binding: AnyBinding, exec_id: str, *, control: bool = False, offset: int = 0
     ) -> None:
         """Begin at an offset; nothing is sent."""
         self._binding = binding

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from sandboxd._native import Request
-    from sandboxd.client._binding import Binding
+    from sandboxd.client._any_binding import AnyBinding
     from sandboxd.client._transport import Transport
 
     Content = (
@@ -51,7 +51,7 @@ class Upload(Generic[T]):
 
     def __init__(
         self,
-        binding: Binding,
+        binding: AnyBinding,
         build: Callable[[bytes, int, int, tuple[str, int, bool]], Request[T]],
     ) -> None:
         """Choose an id; nothing is sent."""

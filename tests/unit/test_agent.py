@@ -138,7 +138,7 @@ def test_a_log_has_no_name(settings: Settings) -> None:
 
 def test_a_socket_that_is_not_there_is_unreachable(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(AgentUnreachableError, match="SANDBOXD_SOCKET"):
-        _agent._external(settings, str(tmp_path / "none.sock"))
+        _agent._external(settings, str(tmp_path / "none.sock"), "correct SANDBOXD_SOCKET")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
@@ -148,7 +148,7 @@ def test_a_socket_of_somebody_else_is_not_trusted(settings: Settings, tmp_path: 
         listener.bind(str(path))
     os.chown(path, 12_345, 12_345)
     with pytest.raises(SocketUntrustedError, match="user 12345"):
-        _agent._external(settings, str(path))
+        _agent._external(settings, str(path), "")
 
 
 def test_an_agent_is_refused_in_a_forked_process(settings: Settings) -> None:

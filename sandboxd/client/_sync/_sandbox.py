@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from sandboxd.client._blocking import BlockingTransport, drive
+from sandboxd.client._blocking import BlockingTransport, drive, wait_for
 from sandboxd.client._process import DEFAULT_MAX_OUTPUT_BYTES
 from sandboxd.client._sandbox import AsyncSandbox
 from sandboxd.client._sync._files import Files
@@ -14,6 +14,7 @@ from sandboxd.client._sync._shell import Shell
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
+    from concurrent.futures import Future
     from types import TracebackType
 
     from typing_extensions import Self
@@ -32,12 +33,19 @@ if TYPE_CHECKING:
     )
 
 
+T = TypeVar("T")
+
+
 class _Driven(AsyncSandbox):
     """The async handle over the transport that blocks."""
 
     @staticmethod
     def _transport(agent: Agent) -> Transport:
         return BlockingTransport(agent)
+
+    @staticmethod
+    async def _wait(future: Future[T]) -> T:
+        return await wait_for(future)
 
 
 class Sandbox:
@@ -66,6 +74,8 @@ class Sandbox:
         user: User of execs that name none: `name`, `uid` or `uid:gid`. `None`: its root.
         labels: Text that describes it in lists.
         sandbox_id: Its name: 1 to 64 letters, digits, `_`, `.` or `-`. `None`: a fresh one.
+        url: A control API that it is claimed from, as `sandboxd serve` prints it: `http://HOST:PORT`
+            or `unix:/PATH`. `None`: `SANDBOXD_URL`, and without that an agent of this process.
 
     Raises:
         InvalidArgumentError: If an argument is wrong. Nothing was started.
@@ -74,7 +84,7 @@ class Sandbox:
         SocketUntrustedError: If `SANDBOXD_SOCKET` belongs to somebody else.
 
     What the agent refuses (an unknown template, a limit that the host cannot enforce) is raised by
-    `ready` and by every call.
+    `ready` and by every call; so is a `ControlUnreachableError` of an API that does not answer.
     """
 
     def __init__(
@@ -89,6 +99,7 @@ class Sandbox:
         user: str | None = None,
         labels: Mapping[str, str] | None = None,
         sandbox_id: str | None = None,
+        url: str | None = None,
     ) -> None:
         """Claim a sandbox; see the class."""
         self._sandbox = _Driven(
@@ -101,6 +112,7 @@ class Sandbox:
             user=user,
             labels=labels,
             sandbox_id=sandbox_id,
+            url=url,
         )
         self._files = Files(self._sandbox.files)
 
