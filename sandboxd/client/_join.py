@@ -40,7 +40,7 @@ class JoinedSandbox(AsyncSandbox):
     async def close(self) -> None:
         """Do nothing."""
 
-    async def attach(self, exec_id: str) -> AsyncProcess:
+    async def attach_running(self, exec_id: str) -> AsyncProcess:
         """Return a process that runs, from the beginning of what is kept of its output.
 
         Raises:

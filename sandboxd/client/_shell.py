@@ -466,7 +466,7 @@ class AsyncShell:
         code = None if answer is None else answer.status
         cause, signal = Cause.EXITED, None
         if end is not None and answer is None:
-            whole = exec_result("", end, b"", b"", truncated=False)
+            whole = exec_result("", end, b"", b"")
             cause, code, signal = whole.cause, whole.exit_code, whole.signal
         if running.timed_out:
             cause, code = Cause.TIMEOUT, None

@@ -77,7 +77,7 @@ async def _play(
 ) -> ExecResult:
     async with sandbox:
         if attach and isinstance(sandbox, JoinedSandbox):
-            process = await sandbox.attach(exec_id)
+            process = await sandbox.attach_running(exec_id)
         else:
             process = await sandbox.start(
                 _PROGRAM,
