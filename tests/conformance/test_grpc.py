@@ -185,12 +185,15 @@ def test_an_attach_says_whether_an_id_never_was_or_is_not_kept_any_more(
     stub.Run(early)
     for _ in range(1_024):
         stub.Run(_run(claimed, b"true"))
-    for exec_id, reason, may_have_run in (("never", "", False), (early.exec_id, "forgotten", True)):
+    for exec_id, code, reason, may_have_run in (
+        ("never", "exec_not_found", "", False),
+        (early.exec_id, "exec_expired", "forgotten", True),
+    ):
         request = exec_pb2.ExecAttachRequest(sandbox_id=claimed, exec_id=exec_id)
         with pytest.raises(grpc.RpcError) as raised:
             list(stub.Attach(request))
         error = _details(raised.value)
-        assert error.code == "exec_not_found"
+        assert error.code == code
         assert (error.reason, error.may_have_run) == (reason, may_have_run)
         assert exec_id in error.message
 
