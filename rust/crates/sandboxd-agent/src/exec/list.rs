@@ -126,10 +126,14 @@ impl Execs {
         }
     }
 
-    /// Ends every exec, and refuses new ones, with the same error.
+    /// Refuses new execs with this error.
     pub(crate) fn close(&self, error: &CallError) {
-        let mut inner = lock(&self.inner);
-        inner.closed = Some(error.clone());
+        lock(&self.inner).closed = Some(error.clone());
+    }
+
+    /// Ends every exec with this error.
+    pub(crate) fn lose(&self, error: &CallError) {
+        let inner = lock(&self.inner);
         inner.running.values().for_each(|exec| exec.lose(error.clone()));
     }
 

@@ -31,6 +31,10 @@ const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
 /// From SIGKILL to the launcher's report. The kernel first gives all memory back.
 const END_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the calls of a sandbox that ended wait until nothing of it runs any more. Longer only
+/// where the kernel takes its time to give memory back.
+const TELL_PATIENCE: Duration = Duration::from_secs(1);
+
 /// How long the cgroups of a sandbox that is gone may stay busy.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -57,7 +61,14 @@ pub(crate) async fn keep(sandbox: Arc<Sandbox>, host: Arc<Host>) {
     };
     sandbox.end(error);
     bury(&sandbox, &host);
-    kept.kill().await;
+    {
+        let mut kill = std::pin::pin!(kept.kill());
+        if tokio::time::timeout(TELL_PATIENCE, &mut kill).await.is_err() {
+            sandbox.tell_its_end();
+            kill.await;
+        }
+    }
+    sandbox.tell_its_end();
     sandbox.set_gone();
     kept.remove_groups().await;
 }

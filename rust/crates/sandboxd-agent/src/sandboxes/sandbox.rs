@@ -211,8 +211,8 @@ impl Sandbox {
         }
     }
 
-    /// Ends the sandbox: every call in it ends with `error` at once, later ones too. Returns
-    /// whether it had not ended before.
+    /// Ends the sandbox: later calls end with `error` at once, those in it when nothing of it runs
+    /// any more ([`Self::tell_its_end`]). Returns whether it had not ended before.
     pub(crate) fn end(&self, error: CallError) -> bool {
         let mut life = lock(&self.life);
         if matches!(*life, Life::Ended(_) | Life::Gone(_)) {
@@ -225,6 +225,13 @@ impl Sandbox {
         self.changed.notify_waiters();
         self.ending.notify_one();
         true
+    }
+
+    /// Ends the calls in a sandbox that ended, with its error.
+    pub(super) fn tell_its_end(&self) {
+        if let Some(error) = self.ended_with() {
+            self.execs.lose(&error);
+        }
     }
 
     pub(super) fn set_gone(&self) {
