@@ -11,13 +11,19 @@ from rich.table import Table
 
 from sandboxd import sandboxes
 from sandboxd.cli import console
+from sandboxd.cli.agents import list_agents
 
 if TYPE_CHECKING:
     from sandboxd import SandboxInfo
 
 
 def ls(
-    *, as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False
+    *,
+    by_agent: Annotated[
+        bool,
+        typer.Option("--agents", help="List agents instead, with what each has done so far."),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON list.")] = False,
 ) -> None:
     """List the sandboxes that exist, of all your processes on this machine.
 
@@ -27,7 +33,11 @@ def ls(
     \b
     sandboxd ls
     sandboxd ls --json | jq -r '.[].id'
+    sandboxd ls --agents --json | jq '.[].counters.execs_ended'
     """  # noqa: D301  (click: do not wrap)
+    if by_agent:
+        list_agents(as_json=as_json)
+        return
     found = sandboxes()
     if as_json:
         console.OUT.print_json(json.dumps([_as_json(each) for each in found]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 
 _NEEDS_EXTRA = "sandboxd: the command line needs its extra: pip install 'sandboxd[cli]'\n"
 
@@ -22,12 +23,19 @@ def main() -> None:
         sys.stderr.write(_NEEDS_EXTRA)
         sys.exit(1)
     from sandboxd import SandboxError  # noqa: PLC0415
-    from sandboxd.cli import console  # noqa: PLC0415
+    from sandboxd.cli import console, stdout  # noqa: PLC0415
 
+    stdout.watch()
     try:
         app(standalone_mode=True)
     except SandboxError as error:
-        console.ERR.print(f"sandboxd: {error}", markup=False, soft_wrap=True)
+        with suppress(OSError):
+            console.ERR.print(f"sandboxd: {error}", markup=False, soft_wrap=True)
+        sys.exit(console.INFRASTRUCTURE)
+    except stdout.StdoutError as error:
+        stdout.give_up()
+        with suppress(OSError):
+            console.ERR.print(f"sandboxd: {error}", markup=False, soft_wrap=True)
         sys.exit(console.INFRASTRUCTURE)
     except KeyboardInterrupt:
         # What was open is closed by now: the commands clean up as they unwind.

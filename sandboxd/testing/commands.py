@@ -144,3 +144,40 @@ async def z12_two_execs_at_once_do_not_mix_their_figures(setup: Setup) -> None:
         expect(slept.duration >= 1.0, f"a sleep of 1 s took {slept.duration} s")
         totals = (worked.stdout_total_bytes, slept.stdout_total_bytes)
         expect_equal("the totals", totals, (1000, 0))
+
+
+@registry.check("limit.cpu_time")
+async def z12_the_cost_of_an_exec_has_what_nobody_waited_for(setup: Setup) -> None:
+    """Orphans, and what was killed with it; nothing of who used the machine before or beside."""
+    work = "python3 -c 'import time\nwhile time.process_time() < 0.5: pass'"
+    spin = "python3 -c 'while True: pass'"
+    async with setup.sandbox() as sandbox:
+        orphaned = await sandbox.run(f"(setsid {work} > /tmp/o; echo >> /tmp/o) & exec sleep 5")
+        cost = orphaned.cpu_time
+        expect(0.5 <= cost < 1.5, f"with an orphan of 0.5 s it shows {cost} s")  # noqa: PLR2004
+        killed = await sandbox.run(f"{spin} & {spin} & sleep 60", timeout=3)
+        cost = killed.cpu_time
+        expect(cost > 0.2, f"with two busy children that were killed it shows {cost} s")  # noqa: PLR2004
+        # The leaf that an exec gets may have been used by a hundred others.
+        for _ in range(40):
+            await sandbox.run("true")
+        lingers = await sandbox.run(f"{spin} > /dev/null 2>&1 & exit 0")
+        slept = await sandbox.run("sleep 0.5")
+        expect(slept.cpu_time < 0.25, f"a sleep shows {slept.cpu_time} s")  # noqa: PLR2004
+        expect(lingers.cpu_time < 0.5, f"one that is over shows {lingers.cpu_time} s")  # noqa: PLR2004
+
+
+@registry.check()
+async def z12_every_result_has_duration_memory_and_io(setup: Setup) -> None:
+    """Facts, or none: nothing is made up where the kernel does not count."""
+    hog = "x = bytearray(64 << 20); print(sum(x[::4096]))"
+    async with setup.sandbox() as sandbox:
+        large = await sandbox.run(["python3", "-c", hog])
+        small = await sandbox.run("true")
+        expect(large.peak_memory >= 64 << 20, f"64 MiB in use show as {large.peak_memory}")
+        expect(0 < small.peak_memory < 64 << 20, f"`true` shows {small.peak_memory} bytes")
+        for result in (large, small):
+            expect(0 < result.cpu_time <= 60 and result.duration > 0, f"{result} lacks a fact")  # noqa: PLR2004
+            figures = (result.io_read_bytes, result.io_write_bytes)
+            counted = all(figure is not None and figure >= 0 for figure in figures)
+            expect(counted or figures == (None, None), f"the figures of input are {figures}")

@@ -6,7 +6,7 @@ inside can use up its own share and nothing else.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sandboxd import Limits
 from sandboxd.testing.check import Registry, expect, expect_equal
@@ -51,6 +51,7 @@ async def m6_a_fork_storm_is_named_with_its_limit(setup: Setup) -> None:
         storm = "for i in $(seq 100); do sleep 5 & done; wait"
         result = await sandbox.run(storm)
         expect_equal("cause and limit", (result.cause, result.limit), ("pids_limit", 64))
+        expect_equal("the peak", result.limit_peak, 64)
 
 
 @registry.check("limit.disk")
@@ -60,9 +61,33 @@ async def m6_a_full_disk_is_named_with_its_limit(setup: Setup) -> None:
         result = await sandbox.run("head -c 2G /dev/zero > /tmp/f")
         expect_equal("cause and limit", (result.cause, result.limit), ("disk_limit", GIB // 4))
         expect(result.exit_code not in (0, None), f"the exit code is {result.exit_code}")
+        expect_equal("the peak", result.limit_peak, GIB // 4)
         await sandbox.files.remove("/tmp/f")
         again = await sandbox.run("echo fits > /tmp/f")
         expect_equal("the end of a write that fits", (again.cause, again.exit_code), ("exited", 0))
+
+
+@registry.check("limit.cpu_time")
+async def m6_used_up_cpu_time_is_named_with_limit_and_peak(setup: Setup) -> None:
+    """In seconds of CPU, whichever process used them."""
+    async with setup.sandbox() as sandbox:
+        result = await sandbox.run("(while :; do :; done) & while :; do :; done", cpu_time=1)
+        expect_equal("cause and limit", (result.cause, result.limit), ("cpu_limit", 1.0))
+        expect((result.limit_peak or 0) >= 1, f"the peak is {result.limit_peak}")
+
+
+@registry.check()
+async def m6_too_much_output_is_named_with_limit_and_peak(setup: Setup) -> None:
+    """Both streams together, and no byte of what was kept is lost."""
+    async with setup.sandbox(limits=Limits(output=1 << 20)) as sandbox:
+        result = await sandbox.run("yes & yes >&2 & wait")
+        expect_equal("cause and limit", (result.cause, result.limit), ("output_limit", 1 << 20))
+        total = result.stdout_total_bytes + result.stderr_total_bytes
+        peak = result.limit_peak or 0
+        expect(1 << 20 < peak <= total, f"the peak is {peak} of {total} bytes")
+        within = await sandbox.run("head -c 1048576 /dev/zero")
+        seen = (within.cause, within.stdout_total_bytes)
+        expect_equal("the end of one that stays within", seen, ("exited", 1 << 20))
 
 
 @registry.check("limit.disk")
@@ -105,3 +130,38 @@ async def m6_a_limit_once_hit_is_no_cause_of_later_ends(setup: Setup) -> None:
         for command, promised in (("exit 1", ("exited", 1)), ("true", ("exited", 0))):
             result = await sandbox.run(command)
             expect_equal(f"the end of {command!r}", (result.cause, result.exit_code), promised)
+
+
+@registry.check("limit.memory", "limit.pids", "limit.disk", "limit.cpu_time", seconds=120)
+async def z2_whose_doing_an_end_was_follows_from_its_cause_alone(setup: Setup) -> None:
+    """One of each, and no program gets to another's by what it prints, returns or kills."""
+    limits = Limits(memory=128 << 20, pids=64, disk=32 << 20, output=1 << 20)
+    forged = "echo 'sandbox_lost: node_lost' >&2; echo oom-kill; "
+    provoked: list[tuple[str, str, dict[str, Any]]] = [
+        ("exited", f"{forged} exit 137", {}),
+        ("exited", f"{forged} exit 125", {}),
+        ("signaled", f"{forged} kill -9 $$", {}),
+        ("signaled", f"{forged} kill -15 $$", {}),
+        ("timeout", "sleep 60", {"timeout": 0.3}),
+        ("idle_output_timeout", "sleep 60", {"idle_output_timeout": 0.3}),
+        ("cpu_limit", "while :; do :; done", {"cpu_time": 0.2}),
+        ("memory_limit", "exec python3 -c 'x=bytearray(1<<30)'", {}),
+        ("pids_limit", "for i in $(seq 100); do sleep 5 & done; wait", {}),
+        ("disk_limit", "head -c 64M /dev/zero > /tmp/f", {}),
+        ("output_limit", "yes", {}),
+    ]
+    async with setup.sandbox(limits=limits) as sandbox:
+        for cause, command, options in provoked:
+            result = await sandbox.run(command, **options)
+            expect_equal(f"the cause of {command!r}", result.cause, cause)
+            is_limit = cause not in {"exited", "signaled"}
+            expect_equal(f"whether {cause} has a limit", result.limit is not None, is_limit)
+            await sandbox.run("rm -f /tmp/f")
+        process = await sandbox.start("sleep 60")
+        await process.kill()
+        expect_equal("the cause of kill()", (await process.wait()).cause, "canceled")
+        # Whoever kills everybody else is left, and has a result like any other.
+        last = await sandbox.run(f"sleep 60 & {forged} kill -9 -1; exit 3")
+        seen = (last.cause, last.exit_code)
+        expect_equal("the end of who kills everybody", seen, ("exited", 3))
+        expect((await sandbox.run("true")).ok, "the sandbox does not work any more")

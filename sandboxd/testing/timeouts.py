@@ -178,6 +178,47 @@ async def t12_what_was_said_before_a_cancel_is_delivered(setup: Setup) -> None:
         expect_equal("the output", said, {"stdout": b"a\n", "stderr": b"b\n"})
 
 
+@registry.check()
+async def t12_silence_ends_the_whole_tree_and_what_was_said_before_is_delivered(
+    setup: Setup,
+) -> None:
+    """A program that hangs is told from one that works for long, by what it says."""
+    async with setup.sandbox() as sandbox:
+        outside = await setup.outside(sandbox)
+        result = await sandbox.run(
+            "echo a; echo b >&2; (setsid sleep 60 &); sleep 60", idle_output_timeout=1
+        )
+        expect_equal("what is left", outside.left(), [])
+        expect_equal(
+            "stdout, stderr, cause and limit",
+            (result.stdout_bytes, result.stderr_bytes, result.cause, result.limit),
+            (b"a\n", b"b\n", "idle_output_timeout", 1.0),
+        )
+        peak = result.limit_peak or 0
+        expect(1 <= peak <= 1 + setup.grace, f"the silence lasted {peak} s")
+        talks = "for i in 1 2 3 4 5 6; do sleep 0.5; echo $i; done"
+        talker = await sandbox.run(talks, idle_output_timeout=2 + setup.grace)
+        seen = (talker.cause, talker.exit_code, talker.stdout)
+        expect_equal("the end of one that talks", seen, ("exited", 0, "1\n2\n3\n4\n5\n6\n"))
+
+
+@registry.check()
+async def h4_a_slow_reader_is_not_the_silence_of_a_program(setup: Setup) -> None:
+    """What the program wants to say, and cannot yet, counts as said."""
+    size = 8_000_000
+    async with setup.sandbox() as sandbox:
+        process = await sandbox.start(
+            f"head -c {size} /dev/zero", idle_output_timeout=1 + setup.grace
+        )
+        read = 0
+        async for chunk in process:
+            if read == 0:
+                await asyncio.sleep(2 + 2 * setup.grace)
+            read += len(chunk.data)
+        result = await process.wait()
+        expect_equal("cause and bytes", (result.cause, read), ("exited", size))
+
+
 @registry.check("limit.memory")
 async def t12_what_was_said_before_the_memory_limit_is_delivered(setup: Setup) -> None:
     """The kernel's killer gives no time for a last word: what was written is there."""
@@ -204,6 +245,9 @@ async def t13_every_kind_of_end_has_its_own_cause_and_nothing_is_invented(setup:
         expect_equal("the end of `kill -9 $$`", seen, ("signaled", None, 9))
         late = await sandbox.run("sleep 9", timeout=0.3)
         expect_equal("a deadline's end", (late.cause, late.exit_code), ("timeout", None))
+        silent = await sandbox.run("sleep 9", idle_output_timeout=0.3)
+        ended = (silent.cause, silent.exit_code)
+        expect_equal("the end of a silence", ended, ("idle_output_timeout", None))
         process = await sandbox.start("sleep 9")
         await process.kill()
         canceled = await process.wait()
@@ -224,3 +268,44 @@ async def t16_a_busy_loop_ends_at_its_deadline(setup: Setup) -> None:
     """No help from the program is needed."""
     async with setup.sandbox() as sandbox:
         await _ends_at(setup, sandbox, ["python3", "-c", "while True: pass"], 1)
+
+
+@registry.check("limit.cpu_time")
+async def t16_a_busy_loop_ends_when_its_cpu_time_is_used_up(setup: Setup) -> None:
+    """Whatever the clock on the wall says: a busy machine must not decide."""
+    busy = ["python3", "-c", "while True: pass"]
+    async with setup.sandbox() as sandbox:
+        outside = await setup.outside(sandbox)
+        result = await sandbox.run(busy, cpu_time=1)
+        expect_equal("what is left", outside.left(), [])
+        seen = (result.cause, result.exit_code, result.limit)
+        expect_equal("cause, exit code and limit", seen, ("cpu_limit", None, 1.0))
+        peak = result.limit_peak or 0
+        expect(1 <= peak < 1.5, f"it could use {peak} s")  # noqa: PLR2004  (half of it again)
+        expect_equal("its cost", result.cpu_time, peak)
+        patient = await sandbox.run("sleep 2", cpu_time=1)
+        seen = (patient.cause, patient.exit_code, patient.limit)
+        expect_equal("the end of one that waits", seen, ("exited", 0, None))
+
+
+@registry.check("limit.cpu_time")
+async def t16_cpu_time_is_counted_for_all_processes_of_an_exec_together(setup: Setup) -> None:
+    """Those included that nobody waits for, that left their session, and that were quick."""
+    spin = "python3 -c 'import time\nwhile time.process_time() < 60: pass'"
+    quick = "python3 -c 'import time\nwhile time.process_time() < 0.1: pass'"
+    commands = (
+        f"{spin} & {spin} & wait",
+        f"(setsid {spin} &); sleep 60",
+        f"while :; do (setsid {quick} &); sleep 0.1; done",
+    )
+    async with setup.sandbox() as sandbox:
+        outside = await setup.outside(sandbox)
+        for command in commands:
+            result = await sandbox.run(command, cpu_time=1, timeout=50)
+            expect_equal(f"what is left of {command!r}", outside.left(), [])
+            expect_equal(f"the cause of {command!r}", result.cause, "cpu_limit")
+        # A limit that was not seen in time is met all the same, and the exit code is not hidden.
+        over = await sandbox.run(
+            ["python3", "-c", "import time\nwhile time.process_time() < 0.3: pass"], cpu_time=0.2
+        )
+        expect_equal("the cause of one that is soon over", over.cause, "cpu_limit")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 
 from tests.support import ordinary
 from tests.support.alone import leftovers, use
+from tests.support.ordinary import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+AGENT = os.environ.get("SANDBOXD_AGENT_BINARY", ROOT / "sandboxd" / "_bin" / "sandboxd-agent")
 
 IN_A_MOUNT_NAMESPACE = ["unshare", "--mount", "--propagation", "private", "sh", "-ec"]
 
@@ -106,6 +110,35 @@ def test_no_user_namespaces_is_named_to_root_too(state: Path) -> None:
 
     assert name in {"UnsupportedError", "LaunchFailedError", "StateUnusableError"}, message
     assert "max_user_namespaces" in message
+    assert leftovers(state) == []
+
+
+OTHER_BUILDS = {
+    "another release": "printf 'sandboxd\\1\\2\\3\\4\\5\\6\\7\\10''9.9.9' >&0; cat > /dev/null",
+    "one that does not say": "exit 2",
+    "something else": "printf 'Usage: something else' >&0; cat > /dev/null",
+}
+
+
+@pytest.mark.parametrize("what", OTHER_BUILDS)
+def test_an_init_of_another_build_is_named_before_any_sandbox_is_made(
+    state: Path, what: str
+) -> None:
+    """Agent and init would misread each other: that is not for a claim to find out."""
+    with tempfile.TemporaryDirectory(prefix="sandboxd-b") as folder:
+        agent = shutil.copy(AGENT, folder)
+        init = Path(folder, "sandboxd-init")
+        init.write_text(f"#!/bin/sh\n{OTHER_BUILDS[what]}\n")
+        init.chmod(0o755)
+
+        name, message = use(state, SANDBOXD_AGENT_BINARY=agent)
+
+    assert name == "VersionMismatchError", message
+    assert str(init) in message
+    assert "--init" in message
+    assert "same build" in message
+    if what == "another release":
+        assert "9.9.9" in message
     assert leftovers(state) == []
 
 

@@ -99,6 +99,40 @@ def test_a_timeout_ends_the_program_and_is_named() -> None:
     assert b"timeout" in done.stderr
 
 
+def test_silence_ends_the_program_and_is_named() -> None:
+    done = sandboxd("run", "--idle-output-timeout", "0.5", "--", "sh", "-c", "echo hi; sleep 60")
+
+    assert (done.stdout, done.returncode) == (b"hi\n", 124)
+    assert b"idle_output_timeout (limit 0.5 s" in done.stderr
+
+
+@pytest.mark.needs("limit.cpu_time")
+def test_used_up_cpu_time_ends_the_program_and_is_named() -> None:
+    done = sandboxd("run", "--cpu-time", "0.3", "--", "sh", "-c", "while :; do :; done")
+
+    assert done.returncode == 137
+    assert b"cpu_limit (limit 0.3 s" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ls", "--json"), ("ls",), ("ls", "--agents"), ("doctor",), ("doctor", "--json")],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_stdout_is_named_and_no_success(arguments: tuple[str, ...]) -> None:
+    """So that a script which keeps the list does not go on with half of it."""
+    with running("run", "--", "sh", "-c", "echo up; sleep 60") as process:
+        assert first_line(process) == b"up\n"
+        with Path("/dev/full").open("wb") as full:
+            done = subprocess.run(
+                [SANDBOXD, *arguments], stdout=full, stderr=subprocess.PIPE, timeout=50, check=False
+            )
+
+    assert done.returncode == 125
+    assert done.stderr.count(b"\n") == 1
+    assert b"cannot write to stdout: No space left on device" in done.stderr
+
+
 def test_an_output_limit_is_named_with_its_value() -> None:
     done = sandboxd("run", "--output", "64K", "--", "yes")
 
@@ -186,6 +220,18 @@ def test_ls_shows_the_sandboxes_of_running_agents() -> None:
     mine = [each for each in listed if each["running_execs"] == 1]
     assert [each["template"] for each in mine] == ["host"]
     assert mine[0]["id"] in table
+
+
+def test_ls_shows_what_each_agent_has_done() -> None:
+    with running("run", "--", "sh", "-c", "echo up; sleep 60") as process:
+        assert first_line(process) == b"up\n"
+        listed = json.loads(sandboxd("ls", "--agents", "--json").stdout)
+        table = sandboxd("ls", "--agents").stdout.decode()
+
+    (mine,) = [each for each in listed if each["counters"]["execs_ended"] == {}]
+    assert mine["counters"]["execs_started"] == mine["counters"]["sandboxes_claimed"] == 1
+    assert mine["sandboxes"] == 1
+    assert str(mine["pid"]) in table
 
 
 def test_z15_the_doctor_finds_every_boundary_whole() -> None:

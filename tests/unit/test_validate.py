@@ -47,6 +47,19 @@ def test_t18_a_wrong_time_is_refused_by_name(name: str, value: object) -> None:
         _validate.nanoseconds(name, value)
 
 
+@pytest.mark.parametrize("value", [-1, 0, math.nan, math.inf, "10", True])
+@pytest.mark.parametrize("name", ["timeout", "idle_output_timeout", "cpu_time"])
+def test_t18_every_limit_of_time_of_a_command_is_refused_by_its_name(name: str, value: Any) -> None:
+    given = {"timeout": None, "idle_output_timeout": None, "cpu_time": None, name: value}
+    with pytest.raises(InvalidArgumentError, match=rf"^{name} "):
+        _validate.times(**given)
+
+
+def test_t14_a_command_has_no_limit_of_time_that_was_not_given() -> None:
+    assert _validate.times(None, None, None) == (None, None, None)
+    assert _validate.times(10, 0.5, 10.0) == (10_000_000_000, 500_000_000, 10_000_000_000)
+
+
 @given(ANYTHING)
 def test_t18_whatever_a_time_is_it_is_refused_or_fits_the_wire(value: object) -> None:
     try:

@@ -33,6 +33,13 @@ def run(
         float | None,
         typer.Option(help="Seconds until every process is ended. None by default."),
     ] = None,
+    idle_output_timeout: Annotated[
+        float | None, typer.Option(help="Seconds without any output until the same.")
+    ] = None,
+    cpu_time: Annotated[
+        float | None,
+        typer.Option(help="Seconds of CPU of all processes together until the same."),
+    ] = None,
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="For example 512M.")] = None,
     cpus: Annotated[
         float | None, typer.Option(help="Cores, from 0.01; 0.5 is half of one.")
@@ -68,8 +75,9 @@ def run(
     everything in it, when the program ends. The program is executed as given, without a shell.
 
     Exit code: that of the program; 128 and the number of the signal that killed it; 124 if it ran
-    into --timeout; 137 if another limit ended it; 126 or 127 if it could not be started; 125 if
-    sandboxd failed, or its own output could not be written. A limit is also named on stderr.
+    into --timeout or --idle-output-timeout; 137 if another limit ended it; 126 or 127 if it could
+    not be started; 125 if sandboxd failed, or its own output could not be written. A limit is also
+    named on stderr.
 
     \b
     sandboxd run -- python3 -c 'print(6 * 7)'
@@ -79,7 +87,11 @@ def run(
     """  # noqa: D301  (click: do not wrap)
     order = Order(
         argv=command,
-        timeout=timeout,
+        limits={
+            "timeout": timeout,
+            "idle_output_timeout": idle_output_timeout,
+            "cpu_time": cpu_time,
+        },
         stdin=stdin,
         sandbox={
             "template": template,
@@ -139,7 +151,7 @@ def _failure_code(error: Exception) -> int:
 def _exit_code(result: ExecResult) -> int:
     if result.exit_code is not None:
         return result.exit_code
-    if result.cause is Cause.TIMEOUT:
+    if result.cause in {Cause.TIMEOUT, Cause.IDLE_OUTPUT_TIMEOUT}:
         return _TIMED_OUT
     if result.cause is Cause.SIGNALED and result.signal is not None:
         return _SIGNALED + result.signal
@@ -161,4 +173,6 @@ def _as_json(result: ExecResult) -> dict[str, Any]:
         "duration": result.duration,
         "cpu_time": result.cpu_time,
         "peak_memory": result.peak_memory,
+        "io_read_bytes": result.io_read_bytes,
+        "io_write_bytes": result.io_write_bytes,
     }

@@ -21,6 +21,7 @@ def _processes(value: float) -> str:
 
 _UNITS: dict[Cause, Callable[[float], str]] = {
     Cause.TIMEOUT: _seconds,
+    Cause.IDLE_OUTPUT_TIMEOUT: _seconds,
     Cause.CPU_LIMIT: _seconds,
     Cause.MEMORY_LIMIT: format_size,
     Cause.PIDS_LIMIT: _processes,

@@ -37,7 +37,8 @@ class Order:
     """What to run, and in which sandbox."""
 
     argv: Sequence[str]
-    timeout: float | None
+    limits: dict[str, Any]
+    """Limits of time, as arguments of `start`."""
     stdin: bool
     sandbox: dict[str, Any]
     """Arguments of `AsyncSandbox`."""
@@ -98,9 +99,7 @@ def _interruptible() -> Iterator[list[int]]:
 async def _play(order: Order, *, show: bool) -> ExecResult:
     async with AsyncSandbox(**order.sandbox) as sandbox:
         # As in a pipe, the program waits for whoever reads: nothing is dropped, nothing piles up.
-        process = await sandbox.start(
-            order.argv, timeout=order.timeout, stdin=order.stdin, output="block"
-        )
+        process = await sandbox.start(order.argv, stdin=order.stdin, output="block", **order.limits)
         feeding = asyncio.ensure_future(_feed(process)) if order.stdin else None
         try:
             if show:

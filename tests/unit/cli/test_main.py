@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from sandboxd import __version__
 
 _WITHOUT = """
 import sys
@@ -41,3 +44,29 @@ def test_help_teaches_with_an_example_of_the_command(command: str) -> None:
 
     examples = [line.strip() for line in done.stdout.splitlines()]
     assert any(line.startswith(f"sandboxd {command}") for line in examples)
+
+
+def test_the_release_is_that_of_the_package() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sandboxd.cli", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == f"sandboxd {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["run", "--help"]])
+def test_a_stdout_that_takes_nothing_is_named_in_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "sandboxd.cli", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+
+    assert done.returncode == 125
+    assert done.stderr == "sandboxd: cannot write to stdout: No space left on device\n"

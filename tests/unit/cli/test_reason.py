@@ -32,6 +32,11 @@ def result(cause: Cause, limit: float | None = None, peak: float | None = None) 
     [
         (result(Cause.TIMEOUT, 0.5, 0.502), "timeout (limit 0.5 s, peak 0.502 s)"),
         (
+            result(Cause.IDLE_OUTPUT_TIMEOUT, 2.0, 2.25),
+            "idle_output_timeout (limit 2 s, peak 2.25 s)",
+        ),
+        (result(Cause.CPU_LIMIT, 1.0, 1.003), "cpu_limit (limit 1 s, peak 1.003 s)"),
+        (
             result(Cause.MEMORY_LIMIT, 64 << 20, 64 << 20),
             "memory_limit (limit 64 MiB, peak 64 MiB)",
         ),

@@ -67,6 +67,8 @@ impl LauncherConfig {
         let IdSlots { first, count, slots } = self.ids;
         let mut arguments: Vec<OsString> = vec![
             "launcher".into(),
+            // One of a build that does not say which it is ends at once, for it does not know this.
+            "--hello".into(),
             format!("--ids={first}:{count}:{slots}").into(),
             format!("--pool={}", self.pool).into(),
         ];

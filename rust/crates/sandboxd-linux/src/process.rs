@@ -250,43 +250,17 @@ pub fn raise_priority(pid: Option<u32>, by: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// What `sched_setattr` takes, in its first form.
-#[repr(C)]
-struct Scheduling {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
+/// Whether this process has more of a processor than those around it.
+#[must_use]
+pub fn has_priority() -> bool {
+    rustix::process::getpriority_process(None).is_ok_and(|nice| nice < 0)
 }
 
-/// Children begin with the priority of an ordinary process, should ours be higher. If the kernel cannot
-/// do that, ours becomes ordinary itself.
+/// Takes back what [`raise_priority`] gave. Allocates nothing.
 ///
 /// # Errors
 ///
-/// If neither can be done.
-pub fn let_children_be_ordinary() -> io::Result<()> {
-    const SCHED_NORMAL: u32 = 0;
-    const RESET_ON_FORK: u64 = 0x01;
-    const KEEP_PARAMETERS: u64 = 0x10;
-    if rustix::process::getpriority_process(None)? >= 0 {
-        return Ok(());
-    }
-    let scheduling = Scheduling {
-        size: 48,
-        policy: SCHED_NORMAL,
-        flags: RESET_ON_FORK | KEEP_PARAMETERS,
-        nice: 0,
-        priority: 0,
-        runtime: 0,
-        deadline: 0,
-        period: 0,
-    };
-    // SAFETY: the structure has the size that it names, and is only read.
-    let answer = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const scheduling, 0) };
-    check(answer).map(drop).or_else(|_| Ok(rustix::process::setpriority_process(None, 0)?))
+/// None that the kernel would have a reason for.
+pub fn give_priority_up() -> rustix::io::Result<()> {
+    rustix::process::setpriority_process(None, 0)
 }

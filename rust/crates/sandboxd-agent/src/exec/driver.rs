@@ -49,6 +49,10 @@ pub(crate) const KILL_PATIENCE: Duration = Duration::from_secs(10);
 /// every ordinary end.
 const TRACER_LOOK: Duration = Duration::from_millis(100);
 
+/// When what is left of a killed exec is let go first: an ordinary end has come by then, unless many
+/// others want a processor.
+const HASTE_LOOK: Duration = Duration::from_millis(20);
+
 /// How often a killed leaf is looked at until it is empty.
 const LEAF_LOOK: Duration = Duration::from_micros(500);
 
@@ -152,10 +156,17 @@ impl Driver {
         let _unbound = self.enclosure.unbind_cpu();
         self.kill();
         let until = Instant::now() + KILL_PATIENCE;
+        let mut pause = HASTE_LOOK;
         let event = loop {
-            let look = Box::pin(tokio::time::sleep(TRACER_LOOK));
+            let look = Box::pin(tokio::time::sleep(pause));
             match self.next_event(Some(look)).await {
-                Event::Look if Instant::now() < until => self.signal_all(KILL),
+                Event::Look if Instant::now() < until => {
+                    self.hasten();
+                    if pause == TRACER_LOOK {
+                        self.signal_all(KILL);
+                    }
+                    pause = TRACER_LOOK;
+                }
                 event => break event,
             }
         };
@@ -181,6 +192,12 @@ impl Driver {
         }
     }
 
+    fn hasten(&self) {
+        if let Some(leaf) = &lock(&self.exec.state).leaf {
+            leaf.hasten();
+        }
+    }
+
     fn signal_all(&self, signal: i32) {
         let order = ToInit::SignalAll { exec: self.exec.number, signal };
         // An init that is gone has taken everything with it.
@@ -189,7 +206,9 @@ impl Driver {
 
     /// Waits until no process of a killed exec is left.
     async fn wait_until_empty(&self) -> bool {
-        let deadline = Instant::now() + KILL_PATIENCE;
+        let begun = Instant::now();
+        let deadline = begun + KILL_PATIENCE;
+        let mut haste = begun + HASTE_LOOK;
         loop {
             // A leaf that cannot be read is gone, and so are the processes in it.
             let populated = lock(&self.exec.state)
@@ -199,8 +218,13 @@ impl Driver {
             if !populated {
                 return true;
             }
-            if Instant::now() >= deadline {
+            let now = Instant::now();
+            if now >= deadline {
                 return false;
+            }
+            if now >= haste {
+                self.hasten();
+                haste = now + TRACER_LOOK;
             }
             tokio::time::sleep(LEAF_LOOK).await;
         }

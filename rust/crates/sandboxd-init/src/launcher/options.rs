@@ -38,6 +38,8 @@ impl Options {
                 options.cgroups.push(path.into());
             } else if let Some(path) = value("--state=") {
                 options.state = Some(path.into());
+            } else if bytes == b"--hello" {
+                // What every launcher of this build does.
             } else {
                 return Err(format!("unknown option {}", argument.display()));
             }
@@ -67,8 +69,14 @@ mod tests {
 
     #[test]
     fn every_option_is_read() {
-        let arguments =
-            ["--ids=100000:65536:4", "--pool=8", "--cgroup=/a", "--cgroup=/b", "--state=/s"];
+        let arguments = [
+            "--hello",
+            "--ids=100000:65536:4",
+            "--pool=8",
+            "--cgroup=/a",
+            "--cgroup=/b",
+            "--state=/s",
+        ];
         let expected = Options {
             ids: IdSlots { first: 100_000, count: 65_536, slots: 4 },
             pool: 8,

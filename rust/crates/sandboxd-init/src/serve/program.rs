@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
 use rustix::process::{chdir, ioctl_tiocsctty, setpgid, setsid};
-use sandboxd_linux::process::{become_ids, become_user, execute};
+use sandboxd_linux::process::{become_ids, become_user, execute, give_priority_up};
 use sandboxd_linux::protocol::Step;
 use sandboxd_linux::signals;
 
@@ -33,6 +33,8 @@ pub(super) struct Program<'a> {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) groups: &'a [u32],
+    /// Whether we still have init's priority. Until now it was of use: init waits for us.
+    pub(super) has_priority: bool,
 }
 
 impl Program<'_> {
@@ -63,6 +65,9 @@ impl Program<'_> {
         self.change_user()?;
         if !self.parts.directory.is_empty() {
             chdir(self.parts.directory).map_err(|errno| at(Step::Directory, errno))?;
+        }
+        if self.has_priority {
+            give_priority_up().map_err(|errno| at(Step::Other, errno))?;
         }
         Ok(())
     }

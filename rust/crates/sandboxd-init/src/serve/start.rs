@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use sandboxd_linux::clone::{self, Options, Stack};
 use sandboxd_linux::memory::Region;
-use sandboxd_linux::process::collect_child;
+use sandboxd_linux::process::{collect_child, has_priority};
 use sandboxd_linux::protocol::{Containment, ExecView, Failure, Step};
 use sandboxd_linux::seqpacket::{self, Descriptors};
 
@@ -28,6 +28,7 @@ pub(super) struct Starter {
     groups: Vec<u32>,
     null: OwnedFd,
     score: Score,
+    has_priority: bool,
 }
 
 /// The descriptors of an order.
@@ -64,6 +65,7 @@ impl Starter {
             groups: Vec::new(),
             null,
             score,
+            has_priority: has_priority(),
         })
     }
 
@@ -123,6 +125,7 @@ impl Starter {
             uid: order.uid,
             gid: order.gid,
             groups: &self.groups,
+            has_priority: self.has_priority,
         };
         let options = Options {
             cgroup: inherited.group.as_ref().filter(|_| !by_tasks).map(|group| group.as_fd()),

@@ -3,8 +3,7 @@
 use rustix::process::{Resource, Rlimit, setrlimit, umask};
 use rustix::thread::{CpuSet, UnshareFlags, sched_setaffinity};
 use sandboxd_linux::process::{
-    become_ids, become_user, die_with_parent, let_children_be_ordinary, refuse_tracing,
-    set_host_name,
+    become_ids, become_user, die_with_parent, refuse_tracing, set_host_name,
 };
 use sandboxd_linux::protocol::{Failure, Step};
 use sandboxd_linux::signals;
@@ -26,7 +25,6 @@ pub(super) fn assume(plan: &Plan<'_>) -> Result<(), Failure> {
     }
     // Nobody may look into init, whose memory is the launcher's.
     refuse_tracing().at(Step::User)?;
-    let_children_be_ordinary().at(Step::Other)?;
     die_with_parent(libc::SIGKILL).at(Step::Other)?;
     // The host's paths of groups are nobody's business. A kernel without it has nothing to hide them.
     let _ = unshare(UnshareFlags::NEWCGROUP);

@@ -155,6 +155,9 @@ pub(crate) trait Driver: Debug + Send + Sync {
     /// Pids, as this process sees them; 0 for one in another pid namespace.
     fn processes(&self, leaf: &Path) -> io::Result<Vec<u32>>;
 
+    /// Threads, likewise.
+    fn threads(&self, leaf: &Path) -> io::Result<Vec<u32>>;
+
     fn is_populated(&self, leaf: &Path) -> io::Result<bool>;
 
     /// A file that becomes exceptional (`POLLPRI`) when the leaf empties (v2).

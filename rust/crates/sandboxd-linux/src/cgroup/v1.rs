@@ -278,6 +278,10 @@ impl<F: Files> Driver for V1<F> {
         Ok(pids(&self.files.read(&self.freezer()?.join(leaf).join("cgroup.procs"))?))
     }
 
+    fn threads(&self, leaf: &Path) -> io::Result<Vec<u32>> {
+        Ok(pids(&self.files.read(&self.freezer()?.join(leaf).join("tasks"))?))
+    }
+
     fn is_populated(&self, leaf: &Path) -> io::Result<bool> {
         // Threads, not processes: one whose first thread is gone is in `tasks` only.
         Ok(!self.files.read(&self.freezer()?.join(leaf).join("tasks"))?.is_empty())

@@ -250,6 +250,10 @@ impl<F: Files> Driver for V2<F> {
         Ok(pids(&self.files.read(&self.tree.join(leaf).join("cgroup.procs"))?))
     }
 
+    fn threads(&self, leaf: &Path) -> io::Result<Vec<u32>> {
+        Ok(pids(&self.files.read(&self.tree.join(leaf).join("cgroup.threads"))?))
+    }
+
     fn is_populated(&self, leaf: &Path) -> io::Result<bool> {
         let events = self.files.read(&self.tree.join(leaf).join("cgroup.events"))?;
         Ok(keyed(&events, "populated") != Some(0))
