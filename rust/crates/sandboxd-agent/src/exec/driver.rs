@@ -29,7 +29,7 @@ use super::stdin::Stdin;
 use super::terminal::{self, Terminal};
 use super::window::{Garbage, Move};
 use crate::lock::lock;
-use crate::sandboxes::{Baseline, Enclosure, Sandbox};
+use crate::sandboxes::{Baseline, Enclosure, Sandbox, Unbound};
 use crate::watch;
 
 /// Bytes asked of a pipe at once: what it usually holds.
@@ -153,7 +153,7 @@ impl Driver {
     async fn end(&mut self) -> Event {
         // Those that die need a processor, and so does init, which has to tell of it: with a small
         // share, thousands would take minutes.
-        let _unbound = self.enclosure.unbind_cpu();
+        let unbound = self.enclosure.unbind_cpu();
         self.kill();
         let until = Instant::now() + KILL_PATIENCE;
         let mut pause = HASTE_LOOK;
@@ -162,6 +162,7 @@ impl Driver {
             match self.next_event(Some(look)).await {
                 Event::Look if Instant::now() < until => {
                     self.hasten();
+                    unbound.iter().for_each(Unbound::insist);
                     if pause == TRACER_LOOK {
                         self.signal_all(KILL);
                     }

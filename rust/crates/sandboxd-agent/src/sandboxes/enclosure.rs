@@ -84,7 +84,9 @@ impl Enclosure {
             startup,
             containment,
             leaves,
-            share: limits.cpu_millis.map(|millis| Share::new(Arc::clone(&cgroup), millis)),
+            share: limits
+                .cpu_millis
+                .map(|millis| Share::new(Arc::clone(&cgroup), millis, init_pid)),
             cgroup,
             counted: limits.memory_bytes.is_some() || limits.pids.is_some(),
             disk_limited: limits.disk_bytes.is_some(),

@@ -20,5 +20,6 @@ pub(crate) use keeper::keep;
 pub(crate) use limits::cpu_count;
 pub(crate) use root::SandboxRoot;
 pub(crate) use sandbox::{Sandbox, unix_nanos};
+pub(crate) use share::Unbound;
 pub(crate) use spec::check_id;
 pub(crate) use table::SandboxTable;

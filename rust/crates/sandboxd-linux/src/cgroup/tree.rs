@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rustix::process::{Pid, setpriority_process};
-
 use super::driver::{Controls, Counted, Counters, Driver, Hits, Limits, keyed};
 use super::files::{Files, HostFiles};
 use super::layout::Layout;
@@ -17,6 +15,7 @@ use super::remove::remove_tree;
 use super::v1::V1;
 use super::v2::{V2, step_back};
 use crate::pidfd;
+use crate::process::put_first;
 use crate::protocol::Containment;
 
 /// The agent's trees of groups. Cheap to clone. Not removed on drop: see [`Cgroups::remove`].
@@ -277,9 +276,6 @@ impl SandboxCgroup {
     }
 }
 
-/// The best priority that there is.
-const FIRST: i32 = -20;
-
 /// Threads that one call of [`Leaf::hasten`] looks after.
 const MOST_HASTENED: usize = 256;
 
@@ -335,7 +331,7 @@ impl Leaf {
         Ok(reached)
     }
 
-    /// Lets what is being killed end before everybody else gets a processor again: to end takes time on
+    /// Of a killed leaf: lets what is left end before everybody else gets a processor again: to end takes time on
     /// one, and others beside it may be many. Best effort: needs `CAP_SYS_NICE`, and the dying of a leaf
     /// that is full of them are not in each other's way.
     ///
@@ -345,9 +341,8 @@ impl Leaf {
         let Ok(threads) = self.driver().and_then(|driver| driver.threads(&self.path)) else {
             return;
         };
-        let numbers = threads.into_iter().take(MOST_HASTENED).map(u32::cast_signed);
-        for thread in numbers.filter_map(Pid::from_raw) {
-            let _ = setpriority_process(Some(thread), FIRST);
+        for thread in threads.into_iter().filter(|thread| *thread != 0).take(MOST_HASTENED) {
+            let _ = put_first(thread);
         }
     }
 
