@@ -82,7 +82,8 @@ class Address:
                 "there are no keys yet, so whoever reaches the API may use it"
             )
         family = socket.AF_INET6 if address.version == 6 else socket.AF_INET  # noqa: PLR2004  (IPv6)
-        listener = socket.socket(family, socket.SOCK_STREAM)
+        # The number matters: asyncio sends small answers at once only if a socket says TCP.
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, self.port))
