@@ -524,6 +524,7 @@ def write_file_request(
     mode: int | None,
     user: str,
     parents: bool,
+    protected: bool,
     part: tuple[str, int, bool],
 ) -> Request[tuple[int, bytes]]:
     """Build `Files.Write` of a part of `data`; the reply is size and hash.
@@ -580,5 +581,6 @@ def make_dir_request(
     path: bytes,
     parents: bool,
     mode: int | None,
+    protected: bool,
 ) -> Request[None]:
     """Build `Files.MakeDir`."""

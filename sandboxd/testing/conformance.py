@@ -12,6 +12,7 @@ from sandboxd.testing import (
     causes,
     commands,
     files,
+    graders,
     kept_output,
     lifetimes,
     limits,
@@ -37,4 +38,5 @@ CHECKS: tuple[Check, ...] = (
     *files.registry.checks,
     *limits.registry.checks,
     *lifetimes.registry.checks,
+    *graders.registry.checks,
 )

@@ -34,11 +34,11 @@ REQUESTS = {
     "list files": (YES, _native.list_files_request("s", b"/", NO)),
     "write file": (
         NO,
-        _native.write_file_request("s", b"/f", b"", 0, 0, None, "", NO, ("", 0, NO)),
+        _native.write_file_request("s", b"/f", b"", 0, 0, None, "", NO, NO, ("", 0, NO)),
     ),
     "upload": (
         YES,
-        _native.write_file_request("s", b"/f", b"ab", 1, 2, None, "", NO, ("u", 1, YES)),
+        _native.write_file_request("s", b"/f", b"ab", 1, 2, None, "", NO, NO, ("u", 1, YES)),
     ),
     "extract": (YES, _native.extract_request("s", b"/d", b"", 0, 0, "", ("u", 0, NO))),
     "abandon": (YES, _native.abandon_request("s", "u")),
@@ -46,7 +46,7 @@ REQUESTS = {
     "move file": (NO, _native.move_file_request("s", b"/f", b"/g", NO)),
     "watch": (YES, _native.watch_request("s", b"/d", NO)),
     "remove file": (NO, _native.remove_file_request("s", b"/f", NO)),
-    "make directory": (NO, _native.make_dir_request("s", b"/d", NO, None)),
+    "make directory": (NO, _native.make_dir_request("s", b"/d", NO, None, NO)),
 }
 
 

@@ -130,6 +130,7 @@ class Files:
         mode: int | None = None,
         user: str | None = None,
         parents: bool = True,
+        protected: bool = False,
     ) -> WriteResult:
         """Write a whole file; nobody ever sees half of it.
 
@@ -145,19 +146,29 @@ class Files:
                 `AsyncSandbox` an asynchronous one too.
             mode: Permission bits. `None`: those of the file that is replaced, else 0644.
             user: Owner, as `name`, `uid` or `uid:gid`. `None`: root of the sandbox.
-            parents: Make missing directories above it.
+            parents: Make missing directories above it. Those of a protected file always are.
+            protected: Hide it: nothing in the sandbox can see or change it but commands that are
+                run with `grader=True`. They see it in the place of whatever the sandbox has at this
+                path, beside what the sandbox has in the same directory; see `mkdir`. At most
+                256 MiB of a sandbox, held in the agent's memory. A relative path starts at the
+                sandbox's working directory; no symlink of the sandbox is followed.
 
         Returns:
             Size and hash of the file, as the agent wrote it. They are of what is there when it
             takes its place; programs in the sandbox can change it after that.
 
         Raises:
+            UnsupportedError: If `protected` and the agent has no capability `grader`.
             DiskFullError: If the sandbox's disk limit leaves no room.
             SandboxIsADirectoryError: If the path is a directory.
             FileError: If it cannot be written for another reason.
         """
         _check_blocking(data)
-        return drive(self._files.write(path, data, mode=mode, user=user, parents=parents))
+        return drive(
+            self._files.write(
+                path, data, mode=mode, user=user, parents=parents, protected=protected
+            )
+        )
 
     def upload(
         self,
@@ -383,19 +394,31 @@ class Files:
         """
         drive(self._files.remove(path, recursive=recursive))
 
-    def mkdir(self, path: Path, *, parents: bool = True, mode: int | None = None) -> None:
+    def mkdir(
+        self,
+        path: Path,
+        *,
+        parents: bool = True,
+        mode: int | None = None,
+        protected: bool = False,
+    ) -> None:
         """Make a directory.
 
         Args:
             path: Where.
             parents: Make missing directories above it; one that exists is then no error.
             mode: Permission bits. `None`: 0755.
+            protected: Make it for commands that are run with `grader=True`, and hide from them all
+                that the sandbox has in it: only protected files are there. Do so for a directory
+                that is for tests alone, or a file that is put beside them (such as `conftest.py`)
+                takes part in them.
 
         Raises:
+            UnsupportedError: If `protected` and the agent has no capability `grader`.
             SandboxFileExistsError: If the path exists and is no directory, or not `parents`.
             FileError: If it cannot be made for another reason.
         """
-        drive(self._files.mkdir(path, parents=parents, mode=mode))
+        drive(self._files.mkdir(path, parents=parents, mode=mode, protected=protected))
 
 
 def _check_blocking(data: Content) -> None:

@@ -137,15 +137,7 @@ impl Agent {
     ///
     /// If the agent ends.
     pub(crate) fn begin(&self, sandbox: &Arc<Sandbox>) -> Answer<()> {
-        let Some(keeper) = lock(&self.host.keepers).as_ref().map(watch::Sender::subscribe) else {
-            return Err(CallError::new(ErrorCode::AgentUnreachable, "agent is ending"));
-        };
-        let kept = keep(Arc::clone(sandbox), Arc::clone(&self.host));
-        tokio::spawn(async move {
-            kept.await;
-            drop(keeper);
-        });
-        Ok(())
+        self.host.keep(keep(Arc::clone(sandbox), Arc::clone(&self.host)))
     }
 
     /// Has the clocks of a sandbox watched, which was claimed.
@@ -175,6 +167,24 @@ impl Agent {
         if let Err(error) = self.host.cgroups.remove() {
             tracing::error!(%error, "cgroups are left behind");
         }
+    }
+}
+
+impl Host {
+    /// Spawns a task that keeps a sandbox, or what is beside one: the agent does not end before it.
+    ///
+    /// # Errors
+    ///
+    /// If the agent ends.
+    pub(crate) fn keep(&self, task: impl Future<Output = ()> + Send + 'static) -> Answer<()> {
+        let Some(keeper) = lock(&self.keepers).as_ref().map(watch::Sender::subscribe) else {
+            return Err(CallError::new(ErrorCode::AgentUnreachable, "agent is ending"));
+        };
+        tokio::spawn(async move {
+            task.await;
+            drop(keeper);
+        });
+        Ok(())
     }
 }
 

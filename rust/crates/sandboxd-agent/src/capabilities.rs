@@ -32,6 +32,8 @@ pub(crate) enum Feature {
     /// Every process of an exec can be ended, whatever it did to hide.
     KillTree,
     StateFolder,
+    /// Commands can see protected files, while nothing else in their sandbox runs.
+    Grader,
 }
 
 impl Feature {
@@ -52,6 +54,7 @@ impl Feature {
             Self::CpuTimeLimit => "limit.cpu_time",
             Self::KillTree => "kill.tree",
             Self::StateFolder => "state.folder",
+            Self::Grader => "grader",
         }
     }
 }

@@ -17,6 +17,7 @@ mod counters;
 mod doctor;
 mod exec;
 mod files;
+mod graders;
 mod launcher;
 mod lock;
 mod packets;

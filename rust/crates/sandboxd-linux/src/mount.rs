@@ -37,6 +37,21 @@ pub fn copy_tree(path: &CStr) -> io::Result<OwnedFd> {
     Ok(rustix::mount::open_tree(CWD, path, flags)?)
 }
 
+/// Copies a mount from the directory `path` of it on, without what is mounted beneath, into a detached
+/// mount. An empty path means the directory that `tree` is. A mount that was never attached can be
+/// copied by whoever holds it, in any mount namespace, since Linux 6.15.
+///
+/// # Errors
+///
+/// If the path does not exist, or the mount may not be copied.
+pub fn copy_beneath(tree: impl AsFd, path: &CStr) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_SYMLINK_NOFOLLOW;
+    Ok(rustix::mount::open_tree(tree, path, flags)?)
+}
+
 /// Maps the owners of a detached mount's files with a user namespace: what root of the host owns is
 /// shown as owned by the namespace's root.
 ///

@@ -35,7 +35,8 @@ pub struct Malformed;
 pub struct LayeredMount {
     /// Where, beneath the root: `/` or a path such as `/usr`. `/` comes first.
     pub target: PathBuf,
-    /// Directories of the host, topmost first.
+    /// Directories, topmost first: of the host, or beneath a mount that comes with the order
+    /// ([`Launch::bases`]). The path of the latter is relative, and begins with the mount's number.
     pub layers: Vec<PathBuf>,
 }
 
@@ -49,7 +50,8 @@ pub struct IdRange {
 }
 
 /// Order to make one sandbox. Descriptors with it: init's end of its socket, then for each entry
-/// of `cgroup_tasks` an open `tasks` file (v1), then the v2 directory if `cgroup_directory`.
+/// of `cgroup_tasks` an open `tasks` file (v1), then the v2 directory if `cgroup_directory`, then
+/// `bases` mounts that were never attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Launch {
     /// Chosen by the agent, named in the answers.
@@ -71,6 +73,8 @@ pub struct Launch {
     pub hostname: OsString,
     pub cgroup_tasks: u32,
     pub cgroup_directory: bool,
+    /// Mounts that layers lie on. With any, set-id files give no rights: they may be of another sandbox.
+    pub bases: u32,
 }
 
 /// Answers of the launcher.
@@ -189,6 +193,10 @@ pub enum ToInit {
         exec: u32,
         signal: i32,
     },
+    /// To be answered with [`FromInit::Synced`], when every order before it was carried out.
+    Sync {
+        number: u32,
+    },
 }
 
 /// What a process used, with those children of its own that it collected.
@@ -207,7 +215,7 @@ pub struct Usage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FromInit {
     /// The sandbox stands. With it: an `O_PATH` descriptor of its root, and the mount of its writable
-    /// layer.
+    /// layer, never attached if this kernel can copy such a mount.
     Ready,
     /// It does not, and init exits.
     SetupFailed(Failure),
@@ -226,6 +234,10 @@ pub enum FromInit {
         /// As `wait(2)` gives it.
         status: i32,
         usage: Usage,
+    },
+    /// Every order before this [`ToInit::Sync`] was carried out: a program that was to start has.
+    Synced {
+        number: u32,
     },
 }
 
@@ -258,6 +270,7 @@ impl Launch {
         out.bytes(self.hostname.as_encoded_bytes());
         out.word(self.cgroup_tasks);
         out.byte(self.cgroup_directory.into());
+        out.word(self.bases);
         out.0
     }
 
@@ -281,6 +294,7 @@ impl Launch {
             hostname: input.path()?.into(),
             cgroup_tasks: input.word()?,
             cgroup_directory: input.flag()?,
+            bases: input.word()?,
         };
         input.end(launch)
     }
@@ -368,6 +382,10 @@ impl ToInit {
                 out.word(*exec);
                 out.signed(*signal);
             }
+            Self::Sync { number } => {
+                out.byte(4);
+                out.word(*number);
+            }
         }
         out.0
     }
@@ -379,6 +397,7 @@ pub enum ToInitView<'a> {
     Exec(ExecView<'a>),
     Signal { exec: u32, signal: i32 },
     SignalAll { exec: u32, signal: i32 },
+    Sync { number: u32 },
 }
 
 /// [`ExecRequest`] as init reads it.
@@ -432,6 +451,7 @@ impl<'a> ToInitView<'a> {
             }),
             2 => Self::Signal { exec: input.word()?, signal: input.signed()? },
             3 => Self::SignalAll { exec: input.word()?, signal: input.signed()? },
+            4 => Self::Sync { number: input.word()? },
             _ => return Err(Malformed),
         };
         input.end(order)
@@ -465,6 +485,10 @@ impl FromInit {
                 out.signed(*status);
                 out.usage(usage);
             }
+            Self::Synced { number } => {
+                out.byte(6);
+                out.word(*number);
+            }
         }
         out.0
     }
@@ -484,6 +508,7 @@ impl FromInit {
             5 => {
                 Self::Exited { exec: input.word()?, status: input.signed()?, usage: input.usage()? }
             }
+            6 => Self::Synced { number: input.word()? },
             _ => return Err(Malformed),
         };
         input.end(report)

@@ -41,11 +41,11 @@ fn launches() -> impl Strategy<Value = Launch> {
                 layers: layers.into_iter().map(Into::into).collect(),
             }
         });
-    let numbers = (any::<u32>(), any::<u64>(), vec(any::<u32>(), 0..8), any::<u32>(), any::<u32>());
+    let numbers = (any::<u32>(), any::<u64>(), vec(any::<u32>(), 0..8), any::<[u32; 3]>());
     let flags = (any::<bool>(), any::<bool>());
     (numbers, flags, vec(mount, 0..4), "/.{0,40}", ".{0,20}").prop_map(
         |(numbers, (hardened, cgroup_directory), root, mount_point, hostname)| {
-            let (number, disk_bytes, cpus, processes, cgroup_tasks) = numbers;
+            let (number, disk_bytes, cpus, [processes, cgroup_tasks, bases]) = numbers;
             Launch {
                 number,
                 hardened,
@@ -57,6 +57,7 @@ fn launches() -> impl Strategy<Value = Launch> {
                 hostname: hostname.into(),
                 cgroup_tasks,
                 cgroup_directory,
+                bases,
             }
         },
     )
@@ -129,6 +130,7 @@ proptest! {
             FromInit::Started { exec, pid },
             FromInit::StartFailed { exec, failure },
             FromInit::Exited { exec, status, usage },
+            FromInit::Synced { number: exec },
         ] {
             prop_assert_eq!(FromInit::decode(&report.encode()), Ok(report));
         }
@@ -158,6 +160,8 @@ proptest! {
         prop_assert_eq!(ToInitView::decode(&packet), Ok(ToInitView::Signal { exec, signal }));
         let packet = ToInit::SignalAll { exec, signal }.encode();
         prop_assert_eq!(ToInitView::decode(&packet), Ok(ToInitView::SignalAll { exec, signal }));
+        let packet = ToInit::Sync { number: exec }.encode();
+        prop_assert_eq!(ToInitView::decode(&packet), Ok(ToInitView::Sync { number: exec }));
     }
 
     #[test]

@@ -312,7 +312,7 @@ fn content(data: PyBackedBytes, start: usize, end: usize) -> PyResult<Bytes> {
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, path, data, start, end, mode, user, parents, part))]
+#[pyo3(signature = (sandbox_id, path, data, start, end, mode, user, parents, protected, part))]
 #[expect(clippy::too_many_arguments, reason = "one per field of the message")]
 pub(crate) fn write_file_request(
     sandbox_id: String,
@@ -323,12 +323,21 @@ pub(crate) fn write_file_request(
     mode: Option<u32>,
     user: String,
     parents: bool,
+    protected: bool,
     part: UploadPart,
 ) -> PyResult<Request> {
     let (upload_id, offset, partial) = part;
-    let path = copy(&path);
-    let target =
-        v1::FilesWriteTarget { sandbox_id, path, mode, user, parents, upload_id, offset, partial };
+    let target = v1::FilesWriteTarget {
+        sandbox_id,
+        path: copy(&path),
+        mode,
+        user,
+        parents,
+        upload_id,
+        offset,
+        partial,
+        protected,
+    };
     Ok(Request(Call::FilesWrite(target, content(data, start, end)?)))
 }
 
@@ -398,13 +407,15 @@ pub(crate) fn remove_file_request(
 }
 
 #[pyfunction]
-#[pyo3(signature = (sandbox_id, path, parents, mode))]
+#[pyo3(signature = (sandbox_id, path, parents, mode, protected))]
 pub(crate) fn make_dir_request(
     sandbox_id: String,
     path: PyBackedBytes,
     parents: bool,
     mode: Option<u32>,
+    protected: bool,
 ) -> Request {
     let path = copy(&path);
-    Request(Call::FilesMakeDir(v1::FilesMakeDirRequest { sandbox_id, path, parents, mode }))
+    let message = v1::FilesMakeDirRequest { sandbox_id, path, parents, mode, protected };
+    Request(Call::FilesMakeDir(message))
 }

@@ -80,7 +80,7 @@ class FilesWriteRequest(_message.Message):
     def __init__(self, target: _Optional[_Union[FilesWriteTarget, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class FilesWriteTarget(_message.Message):
-    __slots__ = ("sandbox_id", "path", "mode", "user", "parents", "upload_id", "offset", "partial")
+    __slots__ = ("sandbox_id", "path", "mode", "user", "parents", "upload_id", "offset", "partial", "protected")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +89,7 @@ class FilesWriteTarget(_message.Message):
     UPLOAD_ID_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     PARTIAL_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     path: bytes
     mode: int
@@ -97,7 +98,8 @@ class FilesWriteTarget(_message.Message):
     upload_id: str
     offset: int
     partial: bool
-    def __init__(self, sandbox_id: _Optional[str] = ..., path: _Optional[bytes] = ..., mode: _Optional[int] = ..., user: _Optional[str] = ..., parents: _Optional[bool] = ..., upload_id: _Optional[str] = ..., offset: _Optional[int] = ..., partial: _Optional[bool] = ...) -> None: ...
+    protected: bool
+    def __init__(self, sandbox_id: _Optional[str] = ..., path: _Optional[bytes] = ..., mode: _Optional[int] = ..., user: _Optional[str] = ..., parents: _Optional[bool] = ..., upload_id: _Optional[str] = ..., offset: _Optional[int] = ..., partial: _Optional[bool] = ..., protected: _Optional[bool] = ...) -> None: ...
 
 class FilesWriteResponse(_message.Message):
     __slots__ = ("size", "sha256")
@@ -174,16 +176,18 @@ class FilesRemoveResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class FilesMakeDirRequest(_message.Message):
-    __slots__ = ("sandbox_id", "path", "parents", "mode")
+    __slots__ = ("sandbox_id", "path", "parents", "mode", "protected")
     SANDBOX_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     PARENTS_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
+    PROTECTED_FIELD_NUMBER: _ClassVar[int]
     sandbox_id: str
     path: bytes
     parents: bool
     mode: int
-    def __init__(self, sandbox_id: _Optional[str] = ..., path: _Optional[bytes] = ..., parents: _Optional[bool] = ..., mode: _Optional[int] = ...) -> None: ...
+    protected: bool
+    def __init__(self, sandbox_id: _Optional[str] = ..., path: _Optional[bytes] = ..., parents: _Optional[bool] = ..., mode: _Optional[int] = ..., protected: _Optional[bool] = ...) -> None: ...
 
 class FilesMakeDirResponse(_message.Message):
     __slots__ = ()

@@ -4,7 +4,9 @@ use std::fs;
 
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
 use sandboxd_linux::cgroup::{Cgroups, Layout};
+use sandboxd_linux::mount::{FileSystem, copy_beneath};
 use sandboxd_linux::protocol::Containment;
 
 use super::child::Step;
@@ -46,6 +48,7 @@ pub(crate) fn probe(
     let namespaces = Namespaces::probe();
     let mut found = namespace_features(&namespaces);
     found.extend(cgroup_features(cgroups, layout));
+    found.push(grader(&namespaces, cgroups));
     found.push(seccomp());
     found.push(openat2_feature());
     found.push(state_feature(state));
@@ -145,6 +148,29 @@ fn cgroup_features(cgroups: &Cgroups, layout: &Layout) -> Vec<Capability> {
         },
         given(Feature::KillTree, kill_tree),
     ]
+}
+
+/// Graders need a freezer for their sandbox, its files with other ids, and a kernel that copies mounts
+/// which were never attached.
+fn grader(namespaces: &Namespaces, cgroups: &Cgroups) -> Capability {
+    if cgroups.containment() == Containment::Subreaper {
+        return missing(Feature::Grader, format!("no freezer for processes: {CGROUP_REMEDY}"));
+    }
+    if namespaces.range.is_err() {
+        let detail = "protected files need ids of their own: run the agent as root";
+        return missing(Feature::Grader, detail);
+    }
+    let copied = FileSystem::new(c"tmpfs")
+        .and_then(|tmpfs| tmpfs.mount(MountAttrFlags::empty()))
+        .and_then(|tree| copy_beneath(tree, c""));
+    match copied {
+        Ok(_) => given(Feature::Grader, "in a box of its own, beside the frozen sandbox"),
+        Err(error) => {
+            let detail =
+                format!("mounts cannot be copied out of a sandbox ({error}): use Linux 6.15");
+            missing(Feature::Grader, detail)
+        }
+    }
 }
 
 fn seccomp() -> Capability {

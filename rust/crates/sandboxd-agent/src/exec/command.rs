@@ -72,11 +72,8 @@ pub(crate) fn check(command: &v1::Command) -> Answer<()> {
     if let Some(size) = command.pty {
         terminal::check(size)?;
     }
-    for (field, is_asked_for) in [("grader", command.grader)] {
-        if is_asked_for {
-            let message = format!("{field} is not supported yet");
-            return Err(CallError::new(ErrorCode::Unsupported, message));
-        }
+    if command.grader && command.pty.is_some() {
+        return Err(invalid("a grader has no terminal: leave out pty"));
     }
     Ok(())
 }

@@ -67,6 +67,20 @@ impl Execs {
         Ok((start, others))
     }
 
+    /// Takes in an exec of another sandbox, whose init's reports come here.
+    ///
+    /// # Errors
+    ///
+    /// If this one has ended.
+    pub(crate) fn adopt(&self, exec: &Arc<Exec>) -> Result<(), CallError> {
+        let mut inner = lock(&self.inner);
+        if let Some(error) = &inner.closed {
+            return Err(error.clone());
+        }
+        inner.running.insert(exec.number, Arc::clone(exec));
+        Ok(())
+    }
+
     /// Forgets one that never ran.
     pub(crate) fn withdraw(&self, exec: &Exec) {
         let mut inner = lock(&self.inner);

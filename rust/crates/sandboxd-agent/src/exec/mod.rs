@@ -31,11 +31,11 @@ mod window;
 
 pub(crate) use cause::Hit;
 pub(crate) use command::{check_directory, check_variable, parse_user};
-pub(crate) use entry::{Exited, Report};
+pub(crate) use entry::{Exec, Exited, Report};
 pub(crate) use identity::{Claimed, Identity};
 pub(crate) use leaves::LeafPool;
 pub(crate) use list::Execs;
 pub(crate) use spill::Space;
-pub(crate) use start::has_leaves;
+pub(crate) use start::{Entered, Entry, Mode, abandon, begin, enter, has_leaves};
 #[cfg(test)]
 pub(crate) use table::Find;

@@ -66,9 +66,16 @@ impl Agent {
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
         let mode = Mode::Run { stdin, keep };
+        if command.grader {
+            let (exec, _) = self.begin_grader(sandbox, enclosure, &exec_id, command, mode)?;
+            return exec.result(keep).await;
+        }
         let space = &self.host().space;
         let run = || async {
-            match start(&sandbox, &enclosure, &exec_id, &command, &mode, space)? {
+            let pass = sandbox.gate.pass().await;
+            let started = start(&sandbox, &enclosure, &exec_id, &command, &mode, space)?;
+            drop(pass);
+            match started {
                 Started::Known(exec) => exec.result(keep).await,
                 Started::New(exec, driver) => {
                     Unstoppable::new(driver.run()).await;
@@ -99,16 +106,22 @@ impl Agent {
         let command = command.unwrap_or_default();
         let (sandbox, enclosure) = self.admit(&sandbox_id, &exec_id, &command).await?;
         let mode = Mode::Start { stdin, control, output, window };
+        if command.grader {
+            let (exec, started) = self.begin_grader(sandbox, enclosure, &exec_id, command, mode)?;
+            return Ok(v1::ExecStartResponse { pid: exec.started().await?, started });
+        }
         let space = &self.host().space;
         let begin = || async {
-            let (exec, is_new) =
-                match start(&sandbox, &enclosure, &exec_id, &command, &mode, space)? {
-                    Started::Known(exec) => (exec, false),
-                    Started::New(exec, driver) => {
-                        tokio::spawn(driver.run());
-                        (exec, true)
-                    }
-                };
+            let pass = sandbox.gate.pass().await;
+            let started = start(&sandbox, &enclosure, &exec_id, &command, &mode, space)?;
+            drop(pass);
+            let (exec, is_new) = match started {
+                Started::Known(exec) => (exec, false),
+                Started::New(exec, driver) => {
+                    tokio::spawn(driver.run());
+                    (exec, true)
+                }
+            };
             let pid = exec.started().await?;
             Ok(v1::ExecStartResponse { pid, started: is_new })
         };

@@ -48,6 +48,33 @@ pub(crate) enum Started {
     Known(Arc<Exec>),
 }
 
+/// What an id leads to.
+pub(crate) enum Entered {
+    /// A new exec, to be begun or abandoned by the caller.
+    New(Entry),
+    /// One that was entered before.
+    Known(Arc<Exec>),
+}
+
+/// An exec that is in the table, and was not begun yet.
+pub(crate) struct Entry {
+    pub(crate) exec: Arc<Exec>,
+    at: Instant,
+    /// Others that ran then.
+    others: usize,
+    /// How many the sandbox had started before it.
+    earlier_starts: u64,
+}
+
+impl Entry {
+    /// Counts from now on, when every other exec of the sandbox is frozen.
+    pub(crate) fn begin_alone(&mut self, sandbox: &Sandbox) {
+        self.at = Instant::now();
+        self.others = 0;
+        self.earlier_starts = sandbox.execs().starts().saturating_sub(1);
+    }
+}
+
 /// Starts `command`, or finds the exec that was started with the same id.
 ///
 /// The command has passed [`super::command::check`].
@@ -63,6 +90,34 @@ pub(crate) fn start(
     mode: &Mode,
     space: &Arc<Space>,
 ) -> Answer<Started> {
+    let entry = match enter(sandbox, exec_id, command, mode, space)? {
+        Entered::New(entry) => entry,
+        Entered::Known(exec) => return Ok(Started::Known(exec)),
+    };
+    match begin(sandbox, enclosure, &entry, command, mode) {
+        Ok(driver) => Ok(Started::New(entry.exec, driver)),
+        Err(error) => {
+            abandon(sandbox, &entry.exec, error.clone());
+            if let Some(leaf) = lock(&entry.exec.state).leaf.take() {
+                enclosure.leaves.give_back(leaf, false);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Enters a command under its id.
+///
+/// # Errors
+///
+/// As [`start`].
+pub(crate) fn enter(
+    sandbox: &Sandbox,
+    exec_id: &str,
+    command: &v1::Command,
+    mode: &Mode,
+    space: &Arc<Space>,
+) -> Answer<Entered> {
     let now = Instant::now();
     // A terminal always takes input. Where there is none, its end is typed at once.
     let terminal = command.pty.is_some();
@@ -83,7 +138,7 @@ pub(crate) fn start(
     let earlier_starts = sandbox.execs().starts();
     let others = match sandbox.execs().start(fingerprint(command, mode), &exec)? {
         (Start::New, others) => others,
-        (Start::Known(exec), _) => return Ok(Started::Known(exec)),
+        (Start::Known(exec), _) => return Ok(Entered::Known(exec)),
         (Start::Conflict, _) => {
             let message = format!("exec_id {exec_id:?} names another command: choose a new one");
             return Err(CallError::new(ErrorCode::ExecConflict, message));
@@ -94,41 +149,49 @@ pub(crate) fn start(
             return Err(CallError::new(ErrorCode::ResourceExhausted, message));
         }
     };
-    let before = enclosure.baseline(others > 0);
-    match order(sandbox, enclosure, &exec, command, mode) {
-        Ok(ours) => {
-            sandbox.counters.execs_started.add(1);
-            let driver = Driver {
-                sandbox: Arc::clone(sandbox),
-                enclosure: Arc::clone(enclosure),
-                exec: Arc::clone(&exec),
-                outputs: ours.outputs,
-                stdin: ours.stdin.map(StdinPipe::Unwatched),
-                terminal,
-                control: ours.control.map(StdinPipe::Unwatched),
-                reply: Reply::default(),
-                started: now,
-                clocks: Clocks::new(command, now, || cores(sandbox)),
-                output_limit: sandbox.spec.limits.output_bytes,
-                before,
-                earlier_starts,
-                operands: Operands::new(command),
-            };
-            Ok(Started::New(exec, Box::new(driver)))
-        }
-        Err(error) => {
-            sandbox.execs().withdraw(&exec);
-            let mut state = lock(&exec.state);
-            // Whoever attached meanwhile hears the same.
-            state.outcome = Some(Err(error.clone()));
-            if let Some(leaf) = state.leaf.take() {
-                enclosure.leaves.give_back(leaf, false);
-            }
-            drop(state);
-            exec.changed.notify_waiters();
-            Err(error)
-        }
-    }
+    Ok(Entered::New(Entry { exec, at: now, others, earlier_starts }))
+}
+
+/// Orders what was entered, in `enclosure`.
+///
+/// # Errors
+///
+/// What keeps it from starting.
+pub(crate) fn begin(
+    sandbox: &Arc<Sandbox>,
+    enclosure: &Arc<Enclosure>,
+    entry: &Entry,
+    command: &v1::Command,
+    mode: &Mode,
+) -> Answer<Box<Driver>> {
+    let exec = &entry.exec;
+    let before = enclosure.baseline(entry.others > 0);
+    let ours = order(sandbox, enclosure, exec, command, mode)?;
+    sandbox.counters.execs_started.add(1);
+    Ok(Box::new(Driver {
+        sandbox: Arc::clone(sandbox),
+        enclosure: Arc::clone(enclosure),
+        exec: Arc::clone(exec),
+        outputs: ours.outputs,
+        stdin: ours.stdin.map(StdinPipe::Unwatched),
+        terminal: command.pty.is_some(),
+        control: ours.control.map(StdinPipe::Unwatched),
+        reply: Reply::default(),
+        started: entry.at,
+        clocks: Clocks::new(command, entry.at, || cores(sandbox)),
+        output_limit: sandbox.spec.limits.output_bytes,
+        before,
+        earlier_starts: entry.earlier_starts,
+        operands: Operands::new(command),
+    }))
+}
+
+/// Ends an exec that was entered and cannot be begun: its id can be used again, and whoever attached
+/// meanwhile hears `error`.
+pub(crate) fn abandon(sandbox: &Sandbox, exec: &Exec, error: CallError) {
+    sandbox.execs().withdraw(exec);
+    lock(&exec.state).outcome = Some(Err(error));
+    exec.changed.notify_waiters();
 }
 
 /// Sends the order to init, with the other ends of the pipes.

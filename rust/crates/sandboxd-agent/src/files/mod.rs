@@ -10,6 +10,7 @@ mod move_;
 mod new_file;
 mod path;
 mod produce;
+mod protected;
 mod read;
 mod remove;
 mod service;
@@ -22,4 +23,5 @@ mod version;
 mod watch;
 mod write;
 
+pub(crate) use protected::{Protected, SYSTEM};
 pub(crate) use uploads::Uploads;

@@ -19,6 +19,7 @@ use super::make_dir::make_dir;
 use super::move_::move_;
 use super::path::SandboxPath;
 use super::produce::Produced;
+use super::protected::{self, Protected};
 use super::read::{Part, Reading};
 use super::remove::remove;
 use super::tree::{Owner, Tree};
@@ -27,6 +28,7 @@ use super::watch::Watching;
 use super::write::{Target, Upload};
 use crate::agent::Agent;
 use crate::call::{Answer, CANCELED, Chunks, Events};
+use crate::capabilities::Feature;
 use crate::counters::Total;
 use crate::exec::{Claimed, Identity, parse_user};
 use crate::sandboxes::SandboxRoot;
@@ -58,14 +60,20 @@ impl Agent {
         target: v1::FilesWriteTarget,
         chunks: Chunks,
     ) -> Answer<v1::FilesWriteResponse> {
-        let v1::FilesWriteTarget { sandbox_id, path, mode, user, parents, .. } = target;
+        let v1::FilesWriteTarget { sandbox_id, path, mode, user, parents, protected, .. } = target;
         check_mode(mode)?;
         let root = self.sandbox_root(&sandbox_id).await?;
         let path = SandboxPath::new(&path, &root.cwd)?;
         let uploads = root.uploads.clone();
+        let hidden = if protected { Some(self.protected_files(&sandbox_id)?) } else { None };
         let begin = move || {
             let owner = owner(&root, &user)?.unwrap_or(Owner::ROOT);
-            let tree = Tree::new(root.root.clone(), root.ids);
+            let mut tree = Tree::new(root.root.clone(), root.ids);
+            let mut parents = parents;
+            if let Some(hidden) = hidden {
+                hidden.make_parents(&tree, &path)?;
+                (tree, parents) = (hidden.tree(), false);
+            }
             let target = Target { path, mode, owner, parents };
             let upload = Upload::begin(&tree, &target, &root.uploads.replacing)?;
             Ok(Sink::File(Box::new(upload)))
@@ -73,7 +81,8 @@ impl Agent {
         let part =
             UploadPart { id: target.upload_id, offset: target.offset, partial: target.partial };
         let written = &self.host().counters.file_written_bytes;
-        match receive(&uploads, part, chunks, written, begin).await? {
+        let finished = receive(&uploads, part, chunks, written, begin).await;
+        match finished.map_err(|error| explain(error, protected))? {
             Finished::File(response) => {
                 self.sandbox(&sandbox_id)?;
                 Ok(response)
@@ -194,10 +203,18 @@ impl Agent {
         &self,
         request: v1::FilesMakeDirRequest,
     ) -> Answer<v1::FilesMakeDirResponse> {
-        let v1::FilesMakeDirRequest { sandbox_id, path, parents, mode } = request;
+        let v1::FilesMakeDirRequest { sandbox_id, path, parents, mode, protected } = request;
         check_mode(mode)?;
         let (tree, path) = self.place(&sandbox_id, &path).await?;
-        blocking(move || make_dir(&tree, &path, parents, mode)).await?;
+        let hidden = if protected { Some(self.protected_files(&sandbox_id)?) } else { None };
+        let make = move || {
+            let Some(hidden) = hidden else { return make_dir(&tree, &path, parents, mode) };
+            protected::check_closable(&path)?;
+            hidden.make_parents(&tree, &path.trimmed())?;
+            make_dir(&hidden.tree(), &path, parents, mode)?;
+            hidden.close(&path)
+        };
+        blocking(make).await.map_err(|error| explain(error, protected))?;
         self.sandbox(&sandbox_id)?;
         Ok(v1::FilesMakeDirResponse {})
     }
@@ -215,6 +232,14 @@ impl Agent {
         blocking(move || move_(&tree, &source, &target, replace)).await?;
         self.sandbox(&sandbox_id)?;
         Ok(v1::FilesMoveResponse {})
+    }
+
+    /// The protected files of a sandbox that is ready.
+    fn protected_files(&self, sandbox_id: &str) -> Answer<Arc<Protected>> {
+        let (host, sandbox) = (self.host(), self.sandbox(sandbox_id)?);
+        host.capabilities.require(Feature::Grader)?;
+        let template = host.templates.root(&sandbox.spec.template, host.cpus.seen(None))?;
+        sandbox.protected(&template)
     }
 
     async fn place(&self, sandbox_id: &str, path: &[u8]) -> Answer<(Tree, SandboxPath)> {
@@ -415,6 +440,11 @@ fn owner(root: &SandboxRoot, user: &str) -> Answer<Option<Owner>> {
         }
     })?;
     Ok(Some(Owner { uid: found.uid, gid: found.gid }))
+}
+
+/// Names the limit that a write of protected files meets.
+fn explain(error: CallError, protected: bool) -> CallError {
+    if protected { protected::explain(error) } else { error }
 }
 
 fn check_mode(mode: Option<u32>) -> Answer<()> {

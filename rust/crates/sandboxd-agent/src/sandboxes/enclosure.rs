@@ -38,8 +38,9 @@ pub(crate) struct Enclosure {
     pub(crate) init: Arc<PacketSocket>,
     /// `O_PATH`.
     pub(crate) root: Arc<OwnedFd>,
-    /// The mount of the writable layer, if init gave it away.
-    disk: Option<OwnedFd>,
+    /// The mount of the writable layer, if init gave it away. Attached nowhere, if the kernel can copy
+    /// such a mount.
+    pub(crate) disk: Option<OwnedFd>,
     pub(crate) ids: IdRange,
     /// As the agent sees it.
     pub(crate) init_pid: u32,
@@ -231,6 +232,31 @@ impl Enclosure {
         let found = fstatvfs(&*self.root).ok()?;
         let size = found.f_blocks.saturating_mul(found.f_frsize);
         (found.f_bavail == 0 || found.f_favail == 0).then_some(Hit { limit: size, peak: size })
+    }
+
+    /// Begins to stop every process that commands have started, until [`Self::thaw`].
+    ///
+    /// # Errors
+    ///
+    /// Where processes cannot be frozen. Some may be then.
+    pub(crate) fn freeze(&self) -> io::Result<()> {
+        self.cgroup.freeze()
+    }
+
+    /// Whether all have stopped.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::freeze`].
+    pub(crate) fn is_frozen(&self) -> io::Result<bool> {
+        self.cgroup.is_frozen()
+    }
+
+    /// Lets them go on.
+    pub(crate) fn thaw(&self) {
+        if let Err(error) = self.cgroup.thaw() {
+            tracing::error!(%error, "a sandbox stays frozen");
+        }
     }
 
     /// Ends background processes that leave no room for a command, and waits a moment.

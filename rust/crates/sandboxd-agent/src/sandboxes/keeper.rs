@@ -21,6 +21,7 @@ use super::sandbox::Sandbox;
 use super::table::Epitaph;
 use crate::agent::Host;
 use crate::exec::{Exited, LeafPool, Report, has_leaves};
+use crate::graders::View;
 use crate::launcher::{LaunchError, Order};
 use crate::lock::lock;
 use crate::packets::PacketSocket;
@@ -54,13 +55,25 @@ const KILL: i32 = 9;
 
 /// Keeps `sandbox` until nothing is left of it.
 pub(crate) async fn keep(sandbox: Arc<Sandbox>, host: Arc<Host>) {
-    let mut kept = Kept::new(Arc::clone(&sandbox), Arc::clone(&host));
+    keep_as(sandbox, host, None).await;
+}
+
+/// Keeps the box of a grader, which sees `view`, until nothing is left of it.
+pub(crate) async fn keep_grader(sandbox: Arc<Sandbox>, host: Arc<Host>, view: View) {
+    keep_as(sandbox, host, Some(view)).await;
+}
+
+async fn keep_as(sandbox: Arc<Sandbox>, host: Arc<Host>, view: Option<View>) {
+    let is_listed = view.is_none();
+    let mut kept = Kept::new(Arc::clone(&sandbox), Arc::clone(&host), view);
     let error = match turn(&sandbox, &host).await {
         Some(turn) => kept.make(turn).await,
         None => sandbox.lost_error("unknown"),
     };
     sandbox.end(error);
-    bury(&sandbox, &host);
+    if is_listed {
+        bury(&sandbox, &host);
+    }
     {
         let mut kill = std::pin::pin!(kept.kill());
         if tokio::time::timeout(TELL_PATIENCE, &mut kill).await.is_err() {
@@ -109,10 +122,12 @@ struct Kept {
     root: Option<OwnedFd>,
     disk: Option<OwnedFd>,
     leaves: LeafPool,
+    /// Of a grader.
+    view: Option<View>,
 }
 
 impl Kept {
-    fn new(sandbox: Arc<Sandbox>, host: Arc<Host>) -> Self {
+    fn new(sandbox: Arc<Sandbox>, host: Arc<Host>, view: Option<View>) -> Self {
         Self {
             sandbox,
             host,
@@ -125,6 +140,7 @@ impl Kept {
             root: None,
             disk: None,
             leaves: LeafPool::default(),
+            view,
         }
     }
 
@@ -158,6 +174,8 @@ impl Kept {
         self.init = Some(init);
         let share = spec.limits.cpu_millis.map(cpu_count);
         let root = self.host.templates.root(&spec.template, self.host.cpus.seen(share))?;
+        let root = if self.view.is_some() { View::root(root) } else { root };
+        let bases: Vec<_> = self.view.iter().flat_map(View::bases).collect();
         let order = Launch {
             number: self.sandbox.number,
             hardened: spec.template.hardened,
@@ -173,9 +191,11 @@ impl Kept {
             hostname: (&*self.sandbox.id).into(),
             cgroup_tasks: u32::try_from(join.tasks.len()).unwrap_or(u32::MAX),
             cgroup_directory: join.directory.is_some(),
+            bases: u32::try_from(bases.len()).unwrap_or(u32::MAX),
         };
         let mut descriptors: Vec<BorrowedFd<'_>> = vec![theirs.as_fd()];
         descriptors.extend(join.tasks.iter().chain(&join.directory).map(OwnedFd::as_fd));
+        descriptors.extend(bases.into_iter().map(OwnedFd::as_fd));
         let order = self.host.launcher.launch(&order, &descriptors).await;
         self.order = Some(order.map_err(|error| match error {
             LaunchError::Gone => self.sandbox.lost_error("launcher_died"),
@@ -310,6 +330,7 @@ impl Kept {
                 execs.set_report(exec, Report::NeverRan(failure));
             }
             Some(FromInit::Ready) => (self.root, self.disk) = (first, second),
+            Some(FromInit::Synced { number }) => self.sandbox.set_synced(number),
             Some(FromInit::SetupFailed(failure)) => {
                 return Err(launch_failed(&self.sandbox.id, &failure));
             }

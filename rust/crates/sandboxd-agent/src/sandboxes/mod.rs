@@ -16,7 +16,7 @@ mod table;
 pub(crate) use cpus::Cpus;
 pub(crate) use deadlines::watch as watch_deadlines;
 pub(crate) use enclosure::{Baseline, Enclosure};
-pub(crate) use keeper::keep;
+pub(crate) use keeper::{keep, keep_grader};
 pub(crate) use limits::cpu_count;
 pub(crate) use root::SandboxRoot;
 pub(crate) use sandbox::{Sandbox, unix_nanos};

@@ -7,9 +7,11 @@
 //! claimed, once ([`Sandbox::bind`]). No call reaches it before that.
 
 use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use sandboxd_linux::protocol::LayeredMount;
 use sandboxd_proto::{CallError, ErrorCode, v1};
 use tokio::sync::Notify;
 
@@ -19,7 +21,8 @@ use super::table::Fit;
 use crate::call::Answer;
 use crate::counters::Counters;
 use crate::exec::Execs;
-use crate::files::Uploads;
+use crate::files::{Protected, Uploads};
+use crate::graders::Gate;
 use crate::lock::lock;
 
 #[derive(Debug)]
@@ -43,6 +46,16 @@ pub(crate) struct Sandbox {
     pub(super) ending: Notify,
     execs: Execs,
     uploads: Uploads,
+    /// In turn: starts of commands, and graders.
+    pub(crate) gate: Gate,
+    /// Files that graders see. Made with the first of them; gone with the sandbox.
+    protected: Mutex<Option<Arc<Protected>>>,
+    /// The last [`ToInit::Sync`] that was sent, and the last that was answered.
+    ///
+    /// [`ToInit::Sync`]: sandboxd_linux::protocol::ToInit::Sync
+    syncs: [AtomicU32; 2],
+    /// It is the box of a grader.
+    is_grader: bool,
 }
 
 /// What a claim says about a sandbox, or, of one that waits for a claim, its order.
@@ -70,6 +83,15 @@ impl Deref for Sandbox {
     }
 }
 
+/// What a sandbox is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Claim,
+    /// A claim that has not come yet.
+    Ahead,
+    Grader,
+}
+
 #[derive(Debug)]
 enum Life {
     Starting,
@@ -88,7 +110,7 @@ impl Sandbox {
         spec: Arc<Spec>,
         counters: Arc<Counters>,
     ) -> Arc<Self> {
-        Self::make(id, number, spec, counters, false)
+        Arc::new(Self::make(id, number, spec, counters, Use::Claim))
     }
 
     /// One for a claim that has not come yet.
@@ -98,7 +120,13 @@ impl Sandbox {
         spec: Arc<Spec>,
         counters: Arc<Counters>,
     ) -> Arc<Self> {
-        Self::make(id, number, spec, counters, true)
+        Arc::new(Self::make(id, number, spec, counters, Use::Ahead))
+    }
+
+    /// The box of a grader of `sandbox`. It is in no table, and nobody but its grader knows of it.
+    pub(crate) fn beside(sandbox: &Self, number: u32) -> Arc<Self> {
+        let (id, spec) = (Arc::clone(&sandbox.id), Arc::clone(&sandbox.spec));
+        Arc::new(Self::make(id, number, spec, Arc::clone(&sandbox.counters), Use::Grader))
     }
 
     fn make(
@@ -106,15 +134,15 @@ impl Sandbox {
         number: u32,
         spec: Arc<Spec>,
         counters: Arc<Counters>,
-        warm: bool,
-    ) -> Arc<Self> {
+        made_for: Use,
+    ) -> Self {
         let made = Claimed::now(id, spec);
         let claimed = made.claimed;
-        Arc::new(Self {
+        Self {
             number,
             counters,
             made,
-            warm,
+            warm: made_for == Use::Ahead,
             bound: OnceLock::new(),
             cold_because: OnceLock::new(),
             life: Mutex::new(Life::Starting),
@@ -122,7 +150,53 @@ impl Sandbox {
             ending: Notify::new(),
             execs: Execs::new(claimed),
             uploads: Uploads::default(),
+            gate: Gate::default(),
+            protected: Mutex::default(),
+            syncs: Default::default(),
+            is_grader: made_for == Use::Grader,
+        }
+    }
+
+    /// The protected files of the sandbox, whose template has the root `template`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for any, or the sandbox has ended.
+    pub(crate) fn protected(&self, template: &[LayeredMount]) -> Answer<Arc<Protected>> {
+        let mut protected = lock(&self.protected);
+        // Asked under the lock, so that none are made after the end has taken them away.
+        if let Some(error) = self.ended_with() {
+            return Err(error);
+        }
+        if let Some(protected) = &*protected {
+            return Ok(Arc::clone(protected));
+        }
+        let made = Protected::new(template).map_err(|error| {
+            let message = format!("agent has no room for protected files: {error}");
+            CallError::new(ErrorCode::ResourceExhausted, message)
+        })?;
+        Ok(Arc::clone(protected.insert(Arc::new(made))))
+    }
+
+    /// A number for init to answer with.
+    pub(crate) fn next_sync(&self) -> u32 {
+        self.syncs[0].fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Init has answered with this number.
+    pub(super) fn set_synced(&self, number: u32) {
+        self.syncs[1].store(number, Ordering::Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits until init has answered with this number. Returns `false` if it never will.
+    pub(crate) async fn synced(&self, number: u32) -> bool {
+        self.wait(|life| {
+            let answered = self.syncs[1].load(Ordering::Relaxed) == number;
+            let ended = matches!(life, Life::Ended(_) | Life::Gone(_));
+            (answered || ended).then_some(answered)
         })
+        .await
     }
 
     pub(crate) fn execs(&self) -> &Execs {
@@ -220,6 +294,7 @@ impl Sandbox {
         }
         *life = Life::Ended(error.clone());
         drop(life);
+        drop(lock(&self.protected).take());
         self.execs.close(&error);
         self.uploads.close();
         self.changed.notify_waiters();
@@ -251,8 +326,17 @@ impl Sandbox {
 
     /// The error of a sandbox that the infrastructure ended.
     pub(crate) fn lost_error(&self, reason: &str) -> CallError {
+        if self.is_grader {
+            return self.lost_grader(reason);
+        }
         let message = format!("sandbox {:?} is lost: {reason}", &*self.id);
         CallError::new(ErrorCode::SandboxLost, message).with_reason(reason)
+    }
+
+    /// The error of a grader that the infrastructure ended. Its sandbox lives on.
+    pub(crate) fn lost_grader(&self, reason: &str) -> CallError {
+        let message = format!("the grader in sandbox {:?} is lost: {reason}", &*self.id);
+        CallError::new(ErrorCode::Internal, message).with_reason(reason)
     }
 
     /// The error with which it ended, if it has.

@@ -32,7 +32,7 @@ const NEEDED: [Feature; 3] =
     [Feature::UserNamespaces, Feature::NetworkNamespaces, Feature::Overlay];
 
 /// A claim that can be served.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Spec {
     pub(crate) template: Arc<Template>,
     pub(crate) limits: v1::Limits,

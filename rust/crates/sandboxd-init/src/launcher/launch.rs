@@ -48,6 +48,7 @@ struct Inherited {
     control: OwnedFd,
     tasks: Vec<OwnedFd>,
     directory: Option<OwnedFd>,
+    bases: Vec<OwnedFd>,
 }
 
 impl Inherited {
@@ -55,16 +56,19 @@ impl Inherited {
         let control = descriptors.take()?;
         let tasks: Option<Vec<_>> = (0..launch.cgroup_tasks).map(|_| descriptors.take()).collect();
         let directory = if launch.cgroup_directory { Some(descriptors.take()?) } else { None };
-        Some(Self { control, tasks: tasks?, directory })
+        let bases: Option<Vec<_>> = (0..launch.bases).map(|_| descriptors.take()).collect();
+        Some(Self { control, tasks: tasks?, directory, bases: bases? })
     }
 }
 
 impl Workshop {
     /// Whether an init can be born into a user namespace of its own: each layer is known to be one
     /// whose owners can be mapped, so that its copy can be taken before that namespace is there.
+    ///
+    /// Those of a grader are not: they are mapped with a namespace that is there.
     pub(super) fn knows_layers(&self, launch: &Launch) -> bool {
         let mut layers = launch.root.iter().flat_map(|mount| &mount.layers);
-        layers.all(|path| self.shelf.source(path).is_some())
+        launch.bases == 0 && layers.all(|path| self.shelf.source(path).is_some())
     }
 
     /// Makes a sandbox and returns the pid of its init, which is a child of the launcher. Init goes
@@ -91,7 +95,13 @@ impl Workshop {
         inherited: &Inherited,
         pair: &Pair,
     ) -> Result<u32, Failure> {
-        let root = overlays(launch, |path| layer(path, pair, &mut self.shelf))?;
+        let root = overlays(launch, |path| {
+            if path.is_absolute() {
+                layer(path, pair, &mut self.shelf)
+            } else {
+                base(path, &inherited.bases, pair)
+            }
+        })?;
         let plan = self.kit.plan(launch, inherited, pair.ids, root, None)?;
         // Namespaces and groups are entered by a child that shares our memory, so that we stay where
         // we are without paying for a copy. What it finds is written down here.
@@ -185,6 +195,7 @@ impl Kit {
             ids,
             hardened: launch.hardened,
             root,
+            nosuid: launch.bases > 0,
             mount_point: c_path(&launch.mount_point)?,
             disk_bytes: launch.disk_bytes,
             cpus: &launch.cpus,
@@ -253,6 +264,20 @@ fn layer(path: &Path, pair: &Pair, shelf: &mut Shelf) -> Result<Layer, Failure> 
     }
     // Without a copy either, the files are shown as nobody's.
     Ok(Layer { path, tree: Some(copied.unwrap_or(tree)) })
+}
+
+/// A layer on a mount that came with the order. Its owners must be shown as they are: it is one of a
+/// sandbox's own layers, or files that were written for one.
+fn base(path: &Path, bases: &[OwnedFd], pair: &Pair) -> Result<Layer, Failure> {
+    let unknown = || failure(Step::Mount, &io::ErrorKind::NotFound.into(), path.to_string_lossy());
+    let mut parts = path.iter();
+    let number: Option<usize> = parts.next().and_then(|part| part.to_str()?.parse().ok());
+    let base = number.and_then(|number| bases.get(number)).ok_or_else(unknown)?;
+    let beneath = c_path(parts.as_path())?;
+    let path = c_path(path)?;
+    let tree = mount::copy_beneath(base, &beneath).at_path(Step::Mount, &path)?;
+    mount::map_ids(&tree, &pair.user).at_path(Step::IdMap, &path)?;
+    Ok(Layer { path, tree: Some(tree) })
 }
 
 fn c_path(path: &Path) -> Result<CString, Failure> {

@@ -7,10 +7,12 @@
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use sandboxd_linux::cgroup;
 use sandboxd_linux::memory::Region;
 use sandboxd_linux::process::{Ended, close_from, collect_any};
 use sandboxd_linux::protocol::{FromLauncher, Hello, IdRange, Launch, MAX_PACKET, Step};
@@ -71,7 +73,7 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     match Launcher::start(options) {
         Ok((mut launcher, signals)) => {
             let outcome = launcher.serve(&signals);
-            launcher.end_all();
+            launcher.end_all(&options.cgroups);
             drop(launcher);
             if matches!(outcome, Ok(End::AgentIsGone)) {
                 clear_up(&options.cgroups, options.state.as_ref());
@@ -224,10 +226,13 @@ impl Launcher {
         seqpacket::send(&self.socket, &answer.encode(), &[], Wait::Forever)
     }
 
-    fn end_all(&mut self) {
+    fn end_all(&mut self, cgroups: &[PathBuf]) {
         for running in &self.running {
             end(running.pid);
         }
+        // Processes that an agent has frozen for a grader, and then died, cannot end before they are
+        // thawed (v1), and init not before them.
+        cgroups.iter().for_each(|tree| cgroup::thaw_tree(tree));
         while !self.running.is_empty() {
             // An init is collected when all of its namespace is gone.
             let Ok(ended) = sandboxd_linux::process::collect_next() else { return };

@@ -128,6 +128,8 @@ impl Init {
                 self.reaper.signal_all(exec, signal);
                 Ok(())
             }
+            // A vfork is over when the program runs: nothing of the orders before is under way.
+            ToInitView::Sync { number } => send(&self.control, &FromInit::Synced { number }),
         }
     }
 

@@ -14,7 +14,7 @@ mod root;
 
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, open};
 use sandboxd_linux::protocol::{Failure, FromInit, Step};

@@ -41,6 +41,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) ids: IdRange,
     pub(crate) hardened: bool,
     pub(crate) root: Vec<Overlay>,
+    /// Set-id files give no rights, as those of another sandbox must not.
+    pub(crate) nosuid: bool,
     pub(crate) mount_point: CString,
     pub(crate) disk_bytes: u64,
     pub(crate) cpus: &'a [u32],

@@ -10,19 +10,24 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, mkdirat};
 use rustix::mount::MountAttrFlags;
 use rustix::process::{chdir, fchdir};
-use sandboxd_linux::mount::{FileSystem, attach, copy_tree, enter_root, files_of_tmpfs};
+use sandboxd_linux::mount::{
+    FileSystem, attach, copy_beneath, copy_tree, enter_root, files_of_tmpfs,
+};
 use sandboxd_linux::protocol::{Failure, Step};
 
 use super::plan::{Layer, Overlay, Plan};
 use super::{devices, proc};
 use crate::failure::At as _;
 
-/// Mounts the whole tree and makes it the root. Returns the mount of the writable layer.
+/// Mounts the whole tree and makes it the root. Returns the mount of the writable layer: attached
+/// nowhere, if this kernel can copy it, so that a grader's root can be made from it.
 pub(super) fn build(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
     let writable = enter_writable_layer(plan)?;
+    let mut attributes = MountAttrFlags::empty();
+    attributes.set(MountAttrFlags::MOUNT_ATTR_NOSUID, plan.nosuid);
     let mut layers = 0;
     for (index, overlay) in plan.root.iter().enumerate() {
-        mount_overlay(index, &mut layers, overlay)?;
+        mount_overlay(index, &mut layers, overlay, attributes)?;
     }
     devices::mount(plan)?;
     proc::mount()?;
@@ -31,7 +36,8 @@ pub(super) fn build(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
     Ok(writable)
 }
 
-/// Mounts the tmpfs and goes into it.
+/// Mounts the tmpfs and goes into it. What is attached is a copy, where the kernel can make one: only a
+/// mount that never was can be copied by others, and this one leaves the mount tree with the old root.
 fn enter_writable_layer(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
     let tmpfs = FileSystem::new(c"tmpfs").at_path(Step::Mount, c"tmpfs")?;
     let set = |key: &CStr, value: &CStr| tmpfs.set(key, value).at_path(Step::Mount, c"tmpfs");
@@ -39,13 +45,20 @@ fn enter_writable_layer(plan: &Plan<'_>) -> Result<OwnedFd, Failure> {
     set(c"nr_inodes", &text(files_of_tmpfs(plan.disk_bytes).to_string()))?;
     set(c"mode", c"0755")?;
     let tree = tmpfs.mount(MountAttrFlags::empty()).at_path(Step::Mount, c"tmpfs")?;
-    attach(&tree, &plan.mount_point).at_path(Step::Mount, &plan.mount_point)?;
-    fchdir(&tree).at(Step::Mount)?;
+    let copy = copy_beneath(&tree, c"").ok();
+    let attached = copy.as_ref().unwrap_or(&tree);
+    attach(attached, &plan.mount_point).at_path(Step::Mount, &plan.mount_point)?;
+    fchdir(attached).at(Step::Mount)?;
     make_directory(&text("root".into()))?;
     Ok(tree)
 }
 
-fn mount_overlay(index: usize, layers: &mut u32, overlay: &Overlay) -> Result<(), Failure> {
+fn mount_overlay(
+    index: usize,
+    layers: &mut u32,
+    overlay: &Overlay,
+    attributes: MountAttrFlags,
+) -> Result<(), Failure> {
     let target = &overlay.target;
     let mut lower = String::new();
     for layer in &overlay.layers {
@@ -70,7 +83,7 @@ fn mount_overlay(index: usize, layers: &mut u32, overlay: &Overlay) -> Result<()
     set(c"workdir", &work)?;
     // `trusted.*` attributes are out of reach in a user namespace.
     file_system.set_flag(c"userxattr").at_path(Step::Mount, target)?;
-    let tree = file_system.mount(MountAttrFlags::empty()).at_path(Step::Mount, target)?;
+    let tree = file_system.mount(attributes).at_path(Step::Mount, target)?;
     let path = beneath_root(target);
     attach(&tree, &path).at_path(Step::Mount, target)
 }

@@ -168,6 +168,7 @@ impl Host {
             hostname: "box".into(),
             cgroup_tasks: join.tasks.len().try_into().unwrap(),
             cgroup_directory: join.directory.is_some(),
+            bases: 0,
         };
         let mut descriptors = vec![theirs.as_fd()];
         descriptors.extend(join.tasks.iter().map(|tasks| tasks.as_fd()));

@@ -160,6 +160,18 @@ pub(crate) trait Driver: Debug + Send + Sync {
 
     fn is_populated(&self, leaf: &Path) -> io::Result<bool>;
 
+    /// The leaves beneath a sandbox's group.
+    fn leaves(&self, group: &Path) -> io::Result<Vec<PathBuf>>;
+
+    /// Begins to stop everything in the leaf, and all that comes into it, until it is thawed. It can
+    /// still be killed.
+    fn freeze(&self, leaf: &Path) -> io::Result<()>;
+
+    fn thaw(&self, leaf: &Path) -> io::Result<()>;
+
+    /// Whether everything in a leaf that is being frozen has stopped.
+    fn is_frozen(&self, leaf: &Path) -> io::Result<bool>;
+
     /// A file that becomes exceptional (`POLLPRI`) when the leaf empties (v2).
     fn events(&self, leaf: &Path) -> io::Result<Option<OwnedFd>>;
 }

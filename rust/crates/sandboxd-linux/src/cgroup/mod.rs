@@ -27,5 +27,5 @@ mod v2_tests;
 pub use driver::{Controls, Counters, Hits, Limits};
 pub use layout::Layout;
 pub use owner::{Owner, living_since};
-pub use remove::remove_tree;
+pub use remove::{remove_tree, thaw_tree};
 pub use tree::{Cgroups, Join, Leaf, SandboxCgroup};

@@ -29,6 +29,12 @@ pub(super) fn remove_directories(files: &impl Files, directory: &Path) -> io::Re
     }
 }
 
+/// The groups beneath `group`, named from the tree on.
+pub(super) fn leaves(files: &impl Files, tree: &Path, group: &Path) -> io::Result<Vec<PathBuf>> {
+    let found = files.directories(&tree.join(group))?;
+    Ok(found.iter().filter_map(|leaf| leaf.file_name()).map(|name| group.join(name)).collect())
+}
+
 /// Takes back directories that were made before something failed. Best effort.
 pub(super) fn undo(files: &impl Files, directories: &[PathBuf]) {
     for directory in directories {
@@ -55,6 +61,15 @@ pub fn remove_tree(tree: &Path) -> io::Result<()> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(50));
     }
+}
+
+/// Thaws every group of a tree. Best effort: those that are not frozen, or gone, are none of it.
+pub fn thaw_tree(tree: &Path) {
+    for beneath in HostFiles.directories(tree).unwrap_or_default() {
+        thaw_tree(&beneath);
+    }
+    let _ = HostFiles.write(&tree.join("freezer.state"), "THAWED");
+    let _ = HostFiles.write(&tree.join("cgroup.freeze"), "0");
 }
 
 fn kill_tree(group: &Path) {

@@ -266,6 +266,45 @@ impl SandboxCgroup {
         Ok(hits)
     }
 
+    /// Begins to stop every process in any leaf. Init is in none. No exec may be started meanwhile: init
+    /// would wait for a child that is stopped before it becomes its program.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` with [`Containment::Subreaper`]; else what the kernel says. Some are frozen then.
+    pub fn freeze(&self) -> io::Result<()> {
+        let driver = self.cgroups.leaves()?;
+        let leaves = driver.leaves(&self.path)?;
+        leaves.iter().try_for_each(|leaf| unless_gone(driver.freeze(leaf)).map(drop))
+    }
+
+    /// Whether every process in any leaf has stopped, of a sandbox that is being frozen.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::freeze`].
+    pub fn is_frozen(&self) -> io::Result<bool> {
+        let driver = self.cgroups.leaves()?;
+        for leaf in driver.leaves(&self.path)? {
+            if unless_gone(driver.is_frozen(&leaf))? == Some(false) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lets the processes go on.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the first leaf that it cannot thaw. The others are thawed.
+    pub fn thaw(&self) -> io::Result<()> {
+        let driver = self.cgroups.leaves()?;
+        let leaves = unless_gone(driver.leaves(&self.path))?.unwrap_or_default();
+        let thawed: Vec<_> = leaves.iter().map(|leaf| unless_gone(driver.thaw(leaf))).collect();
+        thawed.into_iter().try_for_each(|thawed| thawed.map(drop))
+    }
+
     /// Removes the groups, leaves included. To be called when init was reaped; can be repeated.
     ///
     /// # Errors
@@ -415,6 +454,18 @@ impl Leaf {
 
     fn driver(&self) -> io::Result<&dyn Driver> {
         self.cgroups.leaves()
+    }
+}
+
+/// `None` for a group that is gone, and whatever was in it: a leaf that is not needed any more is
+/// removed at any time.
+fn unless_gone<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        // Opening finds nothing, or what was opened is gone at the read or write.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

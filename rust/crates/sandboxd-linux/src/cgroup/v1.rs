@@ -13,7 +13,7 @@ use super::driver::{
 };
 use super::files::Files;
 use super::layout::Layout;
-use super::remove::{remove_directories, undo};
+use super::remove::{leaves, remove_directories, undo};
 use super::v2::ASIDE;
 use crate::pidfd;
 use crate::protocol::Containment;
@@ -111,11 +111,10 @@ impl<F: Files> V1<F> {
         self.freezer.as_ref().ok_or_else(|| io::ErrorKind::Unsupported.into())
     }
 
-    fn freeze(&self, leaf: &Path) -> io::Result<()> {
-        let state = self.freezer()?.join(leaf).join("freezer.state");
-        self.files.write(&state, "FROZEN")?;
+    fn freeze_to_kill(&self, leaf: &Path) -> io::Result<()> {
+        self.freeze(leaf)?;
         let deadline = Instant::now() + FREEZE_TIMEOUT;
-        while self.files.read(&state)?.trim() != "FROZEN" && Instant::now() < deadline {
+        while !self.is_frozen(leaf)? && Instant::now() < deadline {
             std::thread::sleep(Duration::from_micros(200));
         }
         Ok(())
@@ -249,13 +248,13 @@ impl<F: Files> Driver for V1<F> {
     fn kill(&self, leaf: &Path) -> io::Result<()> {
         // Frozen processes can neither fork nor end, so one pass meets all of them, and no pid can
         // come to mean another process meanwhile. SIGKILL acts when they thaw.
-        self.freeze(leaf)?;
+        self.freeze_to_kill(leaf)?;
         let killed = self.processes(leaf).map(|found| {
             for pid in found {
                 let _ = pidfd::open(pid).and_then(|process| pidfd::send_signal(&process, 9));
             }
         });
-        self.files.write(&self.freezer()?.join(leaf).join("freezer.state"), "THAWED")?;
+        self.thaw(leaf)?;
         killed?;
         // Whatever was not frozen in time may have forked: it is killed as it is found.
         for _ in 0..KILL_PASSES {
@@ -285,6 +284,23 @@ impl<F: Files> Driver for V1<F> {
     fn is_populated(&self, leaf: &Path) -> io::Result<bool> {
         // Threads, not processes: one whose first thread is gone is in `tasks` only.
         Ok(!self.files.read(&self.freezer()?.join(leaf).join("tasks"))?.is_empty())
+    }
+
+    fn leaves(&self, group: &Path) -> io::Result<Vec<PathBuf>> {
+        leaves(&self.files, self.freezer()?, group)
+    }
+
+    fn freeze(&self, leaf: &Path) -> io::Result<()> {
+        self.files.write(&self.freezer()?.join(leaf).join("freezer.state"), "FROZEN")
+    }
+
+    fn thaw(&self, leaf: &Path) -> io::Result<()> {
+        self.files.write(&self.freezer()?.join(leaf).join("freezer.state"), "THAWED")
+    }
+
+    fn is_frozen(&self, leaf: &Path) -> io::Result<bool> {
+        let state = self.files.read(&self.freezer()?.join(leaf).join("freezer.state"))?;
+        Ok(state.trim() == "FROZEN")
     }
 
     fn events(&self, _leaf: &Path) -> io::Result<Option<OwnedFd>> {

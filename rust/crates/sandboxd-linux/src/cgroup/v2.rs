@@ -14,7 +14,7 @@ use super::driver::{
 };
 use super::files::Files;
 use super::layout::Layout;
-use super::remove::{remove_directories, undo};
+use super::remove::{leaves, remove_directories, undo};
 use crate::protocol::Containment;
 
 /// The agent's tree in the v2 hierarchy.
@@ -257,6 +257,23 @@ impl<F: Files> Driver for V2<F> {
     fn is_populated(&self, leaf: &Path) -> io::Result<bool> {
         let events = self.files.read(&self.tree.join(leaf).join("cgroup.events"))?;
         Ok(keyed(&events, "populated") != Some(0))
+    }
+
+    fn leaves(&self, group: &Path) -> io::Result<Vec<PathBuf>> {
+        leaves(&self.files, &self.tree, group)
+    }
+
+    fn freeze(&self, leaf: &Path) -> io::Result<()> {
+        self.files.write(&self.tree.join(leaf).join("cgroup.freeze"), "1")
+    }
+
+    fn thaw(&self, leaf: &Path) -> io::Result<()> {
+        self.files.write(&self.tree.join(leaf).join("cgroup.freeze"), "0")
+    }
+
+    fn is_frozen(&self, leaf: &Path) -> io::Result<bool> {
+        let events = self.files.read(&self.tree.join(leaf).join("cgroup.events"))?;
+        Ok(keyed(&events, "frozen") == Some(1))
     }
 
     fn events(&self, leaf: &Path) -> io::Result<Option<OwnedFd>> {

@@ -1261,6 +1261,11 @@ pub struct FilesWriteTarget {
     /// More follows in another call: the file is not put in its place yet.
     #[prost(bool, tag = "8")]
     pub partial: bool,
+    /// Hide it from the sandbox: only commands with `Command.grader` see it, in the place of whatever
+    /// the sandbox has at this path. Directories above it are made as needed, with mode and owner of
+    /// those that the sandbox has, and no symlink of the sandbox is followed.
+    #[prost(bool, tag = "9")]
+    pub protected: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FilesWriteResponse {
@@ -1347,6 +1352,9 @@ pub struct FilesMakeDirRequest {
     /// Unset: 0755.
     #[prost(uint32, optional, tag = "4")]
     pub mode: ::core::option::Option<u32>,
+    /// As `FilesWriteTarget.protected`; and whatever the sandbox has in it is hidden from graders.
+    #[prost(bool, tag = "5")]
+    pub protected: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct FilesMakeDirResponse {}
