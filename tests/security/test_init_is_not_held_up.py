@@ -139,12 +139,21 @@ async def test_a_lease_on_a_program_does_not_make_init_wait_for_its_holder(
     assert (await sandbox.run(["/tmp/program"], timeout=5)).ok
 
 
+IN_A_THREAD = """
+import threading
+code = open("/tmp/seize.py").read()
+threading.Thread(target=exec, args=(code, {})).start()
+"""
+
+
+@pytest.mark.parametrize("code", [SEIZE, IN_A_THREAD], ids=["a process", "a thread"])
 async def test_a_tracer_in_another_exec_cannot_keep_an_end_from_its_caller(
-    sandbox: AsyncSandbox,
+    sandbox: AsyncSandbox, code: str
 ) -> None:
     """A dead process that is traced is shown to its tracer first, who here never looks."""
     await sandbox.files.write("/tmp/seize.py", SEIZE)
-    tracer = await sandbox.start(["python3", "/tmp/seize.py"])
+    await sandbox.files.write("/tmp/tracer.py", code)
+    tracer = await sandbox.start(["python3", "/tmp/tracer.py"])
     async for output in tracer:
         assert output.data == b"up\n"
         break

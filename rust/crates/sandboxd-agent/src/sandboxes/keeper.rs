@@ -376,6 +376,12 @@ impl Kept {
             // Also ends an init whose pid has not been heard of.
             init.shut_down();
         }
+        if self.sandbox.is_graded()
+            && let Some(cgroup) = &self.cgroup
+        {
+            // In version 1 what is frozen for a grader dies when it is thawed, and init not before it.
+            let _ = cgroup.thaw();
+        }
         let Some(order) = self.order.as_mut().filter(|_| !self.answered) else { return };
         let ended = async {
             while let Some(answer) = order.answer().await {

@@ -7,7 +7,8 @@ use std::fs;
 use std::process;
 use std::time::{Duration, Instant};
 
-use sandboxd_linux::{pidfd, process::signal_everyone};
+use sandboxd_linux::pidfd;
+use sandboxd_linux::process::{kill, signal_everyone};
 
 /// Time between rounds over processes that are being killed: for them to die, and for everybody
 /// else to go on.
@@ -80,11 +81,9 @@ impl Entry {
 pub(super) fn kill_tracer(pid: u32) {
     let Ok(status) = fs::read(format!("/proc/{pid}/status")) else { return };
     let Some(tracer) = parse_tracer(&status) else { return };
-    // The tracer is listed as itself, in this very moment; a stranger who got its pid meanwhile would
-    // have to be in this sandbox too.
-    if let Ok(tracer) = pidfd::open(tracer) {
-        let _ = pidfd::send_signal(&tracer, libc::SIGKILL);
-    }
+    // By number, because it is that of a thread, which need not be the first of its process: there is no
+    // pidfd for others. A stranger who got it meanwhile would have to be in this sandbox too.
+    let _ = kill(tracer, libc::SIGKILL);
 }
 
 fn parse_tracer(status: &[u8]) -> Option<u32> {

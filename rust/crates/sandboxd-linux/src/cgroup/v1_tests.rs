@@ -117,6 +117,25 @@ fn a_leaf_is_frozen_killed_and_thawed() {
 }
 
 #[test]
+fn z13_a_leaf_stays_frozen_until_it_is_thawed() {
+    let files = Double::default()
+        .directory("/f/t/sb-7")
+        .directory("/f/t/sb-7/x0")
+        .file("/f/t/sb-7/x0/freezer.state", "FREEZING\n");
+    let driver = V1::set_up(files.clone(), &layout(), "t").unwrap();
+    files.log();
+    assert_eq!(driver.leaves(Path::new("sb-7")).unwrap(), [Path::new("sb-7/x0")]);
+    assert!(!driver.is_frozen(Path::new("sb-7/x0")).unwrap(), "one process still runs");
+    driver.freeze(Path::new("sb-7/x0")).unwrap();
+    assert!(driver.is_frozen(Path::new("sb-7/x0")).unwrap());
+    driver.thaw(Path::new("sb-7/x0")).unwrap();
+    assert_eq!(
+        files.log(),
+        ["FROZEN > /f/t/sb-7/x0/freezer.state", "THAWED > /f/t/sb-7/x0/freezer.state"]
+    );
+}
+
+#[test]
 fn counters_of_every_kernel_are_understood() {
     let files = Double::default()
         .file("/m/t/sb-7/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")

@@ -151,3 +151,26 @@ fn a_leaf_is_populated_until_the_kernel_says_that_it_is_not() {
     let _ = files.file("/c/sandboxd-1-2/sb-7/x0/cgroup.events", "populated 0\nfrozen 0\n");
     assert!(!driver.is_populated(Path::new("sb-7/x0")).unwrap());
 }
+
+#[test]
+fn z13_a_leaf_stays_frozen_until_it_is_thawed() {
+    let events = "/c/sandboxd-1-2/sb-7/x0/cgroup.events";
+    let files = pod()
+        .directory("/c/sandboxd-1-2/sb-7")
+        .directory("/c/sandboxd-1-2/sb-7/x0")
+        .file("/c/sandboxd-1-2/sb-7/x0/cgroup.freeze", "0\n")
+        .file(events, "populated 1\nfrozen 0\n");
+    let driver = V2::set_up(files.clone(), &layout("/c"), "sandboxd-1-2").unwrap();
+    files.log();
+    let leaf = Path::new("sb-7/x0");
+    assert_eq!(driver.leaves(Path::new("sb-7")).unwrap(), [leaf]);
+    driver.freeze(leaf).unwrap();
+    assert!(!driver.is_frozen(leaf).unwrap(), "the kernel has not said so yet");
+    let _ = files.clone().file(events, "populated 1\nfrozen 1\n");
+    assert!(driver.is_frozen(leaf).unwrap());
+    driver.thaw(leaf).unwrap();
+    assert_eq!(
+        files.log(),
+        ["1 > /c/sandboxd-1-2/sb-7/x0/cgroup.freeze", "0 > /c/sandboxd-1-2/sb-7/x0/cgroup.freeze",]
+    );
+}
