@@ -127,6 +127,7 @@ fn z13_a_leaf_stays_frozen_until_it_is_thawed() {
     assert_eq!(driver.leaves(Path::new("sb-7")).unwrap(), [Path::new("sb-7/x0")]);
     assert!(!driver.is_frozen(Path::new("sb-7/x0")).unwrap(), "one process still runs");
     driver.freeze(Path::new("sb-7/x0")).unwrap();
+    let _ = files.clone().file("/f/t/sb-7/x0/freezer.state", "FROZEN\n");
     assert!(driver.is_frozen(Path::new("sb-7/x0")).unwrap());
     driver.thaw(Path::new("sb-7/x0")).unwrap();
     assert_eq!(
