@@ -157,13 +157,18 @@ async def z13_everything_of_a_grader_ends_with_it(setup: Setup) -> None:
         killed = await sandbox.run("kill -9 $$", grader=True)
         expect_equal("a killed one", (killed.cause, killed.signal), (Cause.SIGNALED, 9))
         outside = await setup.outside(sandbox)
-        expect_equal("what is left", ((await sandbox.run("ls /tmp")).stdout, outside.left()), ("", []))
+        expect_equal(
+            "what is left", ((await sandbox.run("ls /tmp")).stdout, outside.left()), ("", [])
+        )
 
 
 @registry.check("grader")
 async def z13_a_deadline_holds_for_what_a_grader_has_stopped(setup: Setup) -> None:
-    """The wall clock does not stop with the process."""
+    """The wall clock does not stop with the process; silence that is not its own is none."""
     async with setup.sandbox() as sandbox:
+        talking = await sandbox.start(
+            "while :; do echo; sleep 0.1; done", idle_output_timeout=1.5, timeout=60
+        )
         started = time.monotonic()
         stopped = await sandbox.start("echo up; sleep 60", timeout=1.0)
         await sandbox.run("true")
@@ -173,6 +178,9 @@ async def z13_a_deadline_holds_for_what_a_grader_has_stopped(setup: Setup) -> No
         expect_equal("its end", (ended.cause, ended.stdout), (Cause.TIMEOUT, "up\n"))
         expect(took < 1.0 + setup.grace, f"the result came after {took:.2f} s")
         expect_equal("the grader", (await grading).cause, Cause.EXITED)
+        await sandbox.run("sleep 1")
+        await talking.kill()
+        expect_equal("one that went on talking", (await talking.wait()).cause, Cause.CANCELED)
 
 
 @registry.check("grader")
@@ -180,8 +188,14 @@ async def z13_input_and_output_of_a_grader_are_those_of_any_command(setup: Setup
     """Standard input, user, directory, variables, and the answer to the same id again."""
     async with setup.sandbox(env={"A": "1"}) as sandbox:
         await sandbox.files.write("/work/t", SECRET, protected=True, mode=0o600, user="1234:5678")
-        options = {"grader": True, "cwd": "/work", "user": "1234:5678", "env": {"B": "2"}}
-        seen = await sandbox.run("cat; pwd; id -u; echo $A$B; cat t", stdin="in\n", **options)
+        seen = await sandbox.run(
+            "cat; pwd; id -u; echo $A$B; cat t",
+            stdin="in\n",
+            cwd="/work",
+            user="1234:5678",
+            env={"B": "2"},
+            grader=True,
+        )
         expect_equal("output", seen.stdout, "in\n/work\n1234\n12\n" + SECRET.decode())
         process = await sandbox.start("cat", stdin=True, grader=True)
         await process.write_stdin(b"more")

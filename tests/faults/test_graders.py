@@ -7,8 +7,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from tests.support import ordinary
 from tests.support.leaks import agent_cgroups
 from tests.support.victims import END, Victim
 from tests.support.waiting import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.needs("grader")
 
@@ -39,11 +43,11 @@ with sandboxd.Sandbox() as other:
 sandbox.close()
 """
 
-ONLY_V1 = [
-    *("unshare", "--mount", "sh", "-c"),
-    'for each in $(grep -oE "^cgroup2 [^ ]+" /proc/mounts | cut -d" " -f2); do umount $each; done; exec "$@"',
-    "sh",
-]
+HIDE = """
+for each in $(grep -oE "^cgroup2 [^ ]+" /proc/mounts | cut -d" " -f2); do umount $each; done
+exec "$@"
+"""
+ONLY_V1 = ["unshare", "--mount", "sh", "-c", HIDE, "sh"]
 """Words in front of a program that is to see no cgroups of version 2, in mounts of its own."""
 
 
@@ -53,6 +57,10 @@ def state() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="sandboxd-g"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+def _nothing_is_left(victim: Victim) -> bool:
+    return not victim.left()
 
 
 @pytest.mark.timeout(120)
@@ -78,7 +86,7 @@ def test_z13_nothing_is_left_of_a_grader_whoever_is_killed(whom: str, state: Pat
                 both = {"SandboxLostError", *(["InternalError"] if whom == "launcher" else [])}
                 assert error["error"] in both, error
                 victim.finish()
-            wait_until(lambda victim=victim: not victim.left(), within=2 * END)
+            wait_until(partial(_nothing_is_left, victim), within=2 * END)
 
 
 V1_CLIENT = """
@@ -91,7 +99,8 @@ with sandboxd.Sandbox() as sandbox:
     sandbox.run("until [ -s /tmp/ticks ]; do sleep 0.01; done")
     sandbox.files.write("/t", "secret", protected=True)
     seen = sandbox.run(f"{count}; sleep 1; {count}; cat /t; sleep 2", grader=True).stdout.split()
-    after = sandbox.run("cat /t; a=$(wc -c < /tmp/other); until [ $(wc -c < /tmp/other) -gt $a ]; do :; done")
+    count = "wc -c < /tmp/other"
+    after = sandbox.run(f"cat /t; a=$({count}); until [ $({count}) -gt $a ]; do :; done")
     print(json.dumps({"kind": found.detail, "still": seen[0] == seen[1], "secret": seen[2:],
                       "late": late.wait().cause.value, "after": [after.exit_code, after.stdout]}))
 """
@@ -117,7 +126,7 @@ def test_z13_the_freezer_of_version_1_stops_a_sandbox_too(state: Path) -> None:
 
 
 @pytest.mark.needs("ordinary")
-def test_z13_where_nothing_can_be_frozen_graders_are_refused_with_the_reason(state: Path) -> None:
+def test_z13_where_nothing_can_be_frozen_graders_are_refused_with_the_reason() -> None:
     """An ordinary user, who has neither a freezer nor ids for files of another sandbox."""
     code = """
 import sandboxd

@@ -1,5 +1,6 @@
-"""Attacks on a grader and its files by what the policy has left in the sandbox: as root, in the
-background, with every trick that root of a sandbox has.
+"""Attacks on a grader and its files by what the policy has left in the sandbox.
+
+As root, in the background, with every trick that root of a sandbox has.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sandboxd import Cause, InvalidArgumentError
+from sandboxd import Cause, InternalError, InvalidArgumentError, UnsupportedError
 from sandboxd.testing.setup import PidNamespace
 from tests.support.attacks import PRELUDE, SYSCALLS, attack
 from tests.support.processes import namespaces
@@ -155,7 +156,12 @@ async def test_z13_processes_left_behind_see_no_byte_and_change_no_result(
         async for output in each:
             assert output.data == b"armed\n"
             break
-    targets = ["/tests/test_a.py", "/tests/deep/test_b.py", "/work/test_c.py", "/work/only_a_grader"]
+    targets = [
+        "/tests/test_a.py",
+        "/tests/deep/test_b.py",
+        "/work/test_c.py",
+        "/work/only_a_grader",
+    ]
     files = {path: f"{path} {mark}\n".encode() * 50 for path in targets}
     await sandbox.files.mkdir("/tests", protected=True)
     for path, data in files.items():
@@ -165,7 +171,10 @@ async def test_z13_processes_left_behind_see_no_byte_and_change_no_result(
     whole = f"{hashlib.sha256(b''.join(files.values())).hexdigest()}  -"
     for _ in range(8):
         result = await sandbox.run(
-            grade + "find /tests -type f | wc -l; exit 5", env={"KEY": mark}, grader=True, timeout=30
+            grade + "find /tests -type f | wc -l; exit 5",
+            env={"KEY": mark},
+            grader=True,
+            timeout=30,
         )
         assert (result.exit_code, result.stderr) == (5, "")
         assert result.stdout.splitlines() == [*promised, whole, "2"]
@@ -192,7 +201,9 @@ async def test_z13_processes_left_behind_see_no_byte_and_change_no_result(
 def _search(mark: str) -> str:
     """Finds files with the mark, and is none itself. `/usr` is large, and nobody wrote there."""
     pattern = f"{mark[:16]}[{mark[16]}]{mark[17:]}"
-    return f"grep -rl -D skip -m1 {pattern} / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr"
+    return (
+        f"grep -rl -D skip -m1 {pattern} / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr"
+    )
 
 
 ESCAPE = """
@@ -218,16 +229,14 @@ def _():
 @way("fifo")
 def _():
     fifo = os.open("/work/fifo", os.O_WRONLY | os.O_NONBLOCK); os.write(fifo, secret); return "sent"
-@way("signal to every process")
-def _():
-    os.kill(-1, signal.SIGCONT); return "sent"
 @way("other processes")
 def _():
     seen = {int(pid) for pid in os.listdir("/proc") if pid.isdigit()}
     others = seen - {1, os.getpid(), os.getppid()}
     if others: return sorted(others)
     raise OSError(errno.ESRCH, "")
-for path in ["/work/left", "/tmp/left", "/root/left", "/dev/shm/left", "/usr/left", "/etc/left", "/left"]:
+for folder in ["/work", "/tmp", "/root", "/dev/shm", "/usr", "/etc", ""]:
+    path = folder + "/left"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "wb") as file: file.write(secret)
 with open("/work/solution.py", "ab") as file: file.write(secret)
@@ -279,9 +288,8 @@ async def test_z13_code_that_a_grader_runs_leaves_nothing_behind(sandbox: AsyncS
         "abstract unix socket": "ECONNREFUSED",
         "loopback": "ECONNREFUSED",
         "fifo": "ENXIO",
-        "signal to every process": "sent",
         "other processes": "ESRCH",
-    } or tried == {**tried, "signal to every process": "ESRCH"}
+    }
     await asyncio.sleep(0.2)
     await listener.kill()
     look = f"{_search(mark)}; ls /usr/left /etc/left /tests; ls -A /dev/shm; cat /loot"
@@ -298,7 +306,15 @@ tell([
     assert seen == ["", [], 0]
     # Nor does the next grader find what one wrote.
     again = await sandbox.run("ls -A /tests /work; wc -c < /work/solution.py", grader=True)
-    assert again.stdout.split() == ["/tests:", "t.py", "/work:", "fifo", "socket", "solution.py", "0"]
+    assert again.stdout.split() == [
+        "/tests:",
+        "t.py",
+        "/work:",
+        "fifo",
+        "socket",
+        "solution.py",
+        "0",
+    ]
 
 
 async def test_z13_set_id_files_of_the_policy_give_no_rights_in_a_grader(
@@ -358,9 +374,9 @@ async def test_z13_a_grader_that_the_machine_kills_is_lost_and_its_sandbox_is_no
     assert name in namespaces(init)
     os.kill(init, signal.SIGKILL)
 
-    with pytest.raises(Exception, match="the grader in sandbox .* is lost") as raised:
+    with pytest.raises(InternalError, match=r"the grader in sandbox .* is lost") as raised:
         await process.wait()
-    assert getattr(raised.value, "may_have_run", False)
+    assert raised.value.may_have_run
     before = (await sandbox.run("wc -c < /tmp/ticks")).stdout
     await sandbox.run(f"while [ $(wc -c < /tmp/ticks) -le {before} ]; do :; done", timeout=20)
     assert (await sandbox.run("echo on", grader=True)).stdout == "on\n"
@@ -392,5 +408,5 @@ async def test_z13_graders_come_in_turn_and_know_their_ids(sandbox: AsyncSandbox
 
 
 async def test_z13_a_terminal_is_refused(sandbox: AsyncSandbox) -> None:
-    with pytest.raises((InvalidArgumentError, Exception), match="pty|terminal"):
+    with pytest.raises((InvalidArgumentError, UnsupportedError), match=r"pty|terminal"):
         await sandbox.start("tty", grader=True, pty=True)

@@ -89,6 +89,15 @@ impl Clocks {
         }
     }
 
+    /// Counts no silence before then: the program was stopped, by us.
+    pub(crate) fn stood_still(&mut self, until: impl FnOnce() -> Option<Instant>) {
+        if let Some(silence) = &mut self.silence
+            && let Some(until) = until()
+        {
+            silence.since = silence.since.max(until);
+        }
+    }
+
     /// Waits until a limit is met.
     pub(crate) fn poll(
         &mut self,
@@ -221,6 +230,18 @@ mod tests {
         assert_eq!(clocks.due(), Some(start + 7 * SECOND));
         assert_eq!(clocks.check(&program, start + 6 * SECOND), None);
         assert!(clocks.check(&program, start + 7 * SECOND).is_some());
+    }
+
+    #[test]
+    fn z13_silence_while_a_program_is_stopped_is_not_its_own() {
+        let start = Instant::now();
+        let program = Program::default();
+        let mut clocks = Clocks::new(&command(None, Some(2), None), start, || 1);
+        clocks.stood_still(|| Some(start + SECOND));
+        assert_eq!(clocks.check(&program, start + 2 * SECOND), None);
+        clocks.stood_still(|| Some(start));
+        assert_eq!(clocks.due(), Some(start + 3 * SECOND), "time does not run backwards");
+        assert!(clocks.check(&program, start + 3 * SECOND).is_some());
     }
 
     proptest! {

@@ -281,7 +281,10 @@ impl Driver {
             }
             match &mut look {
                 Some(look) => look.as_mut().poll(context).map(|()| Event::Look),
-                None => self.clocks.poll(&*state, context).map(Event::End),
+                None => {
+                    self.clocks.stood_still(|| self.enclosure.still_until());
+                    self.clocks.poll(&*state, context).map(Event::End)
+                }
             }
         })
         .await

@@ -170,9 +170,10 @@ pub(super) fn check(path: &SandboxPath) -> Answer<()> {
 /// `invalid_argument`.
 pub(super) fn check_closable(path: &SandboxPath) -> Answer<()> {
     check(path)?;
-    let depth = path.bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty()).count();
-    let is_system = |name: &&str| path.trimmed().bytes() == format!("/{name}").as_bytes();
-    if depth == 0 || SYSTEM.iter().chain(&["usr"]).any(is_system) {
+    let mut names = path.bytes().split(|byte| *byte == b'/').filter(|name| !name.is_empty());
+    let (top, second) = (names.next(), names.next());
+    let is_system = |top: &[u8]| top == b"usr" || SYSTEM.iter().any(|name| name.as_bytes() == top);
+    if second.is_none() && top.is_none_or(is_system) {
         let message = format!("{path} cannot be a protected directory: make one beneath it");
         return Err(CallError::new(ErrorCode::InvalidArgument, message));
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::fs::fstatvfs;
 use sandboxd_linux::cgroup::{self, Hits, Leaf, SandboxCgroup};
@@ -58,6 +58,16 @@ pub(crate) struct Enclosure {
     /// How often limits had been met when last looked at.
     seen: Mutex<Hits>,
     root_identity: Mutex<Option<Arc<Identity>>>,
+    still: Mutex<Still>,
+}
+
+/// Whether everything stands still, for a grader.
+#[derive(Debug, Clone, Copy, Default)]
+enum Still {
+    #[default]
+    Never,
+    Now,
+    Until(Instant),
 }
 
 impl Enclosure {
@@ -93,6 +103,7 @@ impl Enclosure {
             disk_limited: limits.disk_bytes.is_some(),
             seen: Mutex::default(),
             root_identity: Mutex::default(),
+            still: Mutex::default(),
         })
     }
 
@@ -240,6 +251,7 @@ impl Enclosure {
     ///
     /// Where processes cannot be frozen. Some may be then.
     pub(crate) fn freeze(&self) -> io::Result<()> {
+        *lock(&self.still) = Still::Now;
         self.cgroup.freeze()
     }
 
@@ -256,6 +268,16 @@ impl Enclosure {
     pub(crate) fn thaw(&self) {
         if let Err(error) = self.cgroup.thaw() {
             tracing::error!(%error, "a sandbox stays frozen");
+        }
+        *lock(&self.still) = Still::Until(Instant::now());
+    }
+
+    /// Until when everything stood still the last time; now, if it does.
+    pub(crate) fn still_until(&self) -> Option<Instant> {
+        match *lock(&self.still) {
+            Still::Never => None,
+            Still::Now => Some(Instant::now()),
+            Still::Until(then) => Some(then),
         }
     }
 
