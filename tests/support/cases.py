@@ -126,7 +126,6 @@ PENDING = {
     "r6": "the control API brings it",
     "r10": "the Kubernetes backend brings it",
     "z10": "kernels bring the rest of it",
-    "z13": "checkpoints and forks bring it",
     "z14": "the Kubernetes backend brings the second one",
 }
 """Cases whose subject does not exist yet, or exists in part, and what brings it."""
