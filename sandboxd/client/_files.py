@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from sandboxd._native import (
@@ -28,6 +30,7 @@ from sandboxd.types import ExtractResult, TreeResult, WriteResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path as LocalPath
     from typing import BinaryIO
 
     from sandboxd._native import Request
@@ -150,14 +153,16 @@ class AsyncFiles:
         Raises:
             SandboxFileChangedError: If the connection broke, and the file is another one since.
             FileError: If it cannot be read; as `read`.
-            OSError: If the local file cannot be written.
+            OSError: If the local file cannot be written, or is a directory, a device, a pipe or a
+                socket, or leads to one.
         """
         import hashlib  # noqa: PLC0415  (most programs never need it)
         from pathlib import Path as LocalPath  # noqa: PLC0415  (as above)
 
         target = LocalPath(_validate.local_path("local", local))
-        reader = self._reader(path, 0, None)
         in_thread = self._binding.channel.transport.in_thread
+        await in_thread(lambda: _refuse_to_replace(target))
+        reader = self._reader(path, 0, None)
         digest, size = hashlib.sha256(), 0
         part = target.with_name(f".{target.name[:200]}.{_ids.fresh('part')}")
         waiting: list[bytes] = []
@@ -606,6 +611,22 @@ class AsyncFiles:
             _validate.count("offset", offset, -_MAX, _MAX),
             None if length is None else _validate.count("length", length, 0, _MAX),
         )
+
+
+def _refuse_to_replace(target: LocalPath) -> None:
+    """Refuse what is no file: renamed over, a device or a pipe would be gone from this machine.
+
+    Raises:
+        OSError: If it is a directory, a device, a pipe or a socket, or leads to one.
+    """
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(target))
 
 
 def _writer(file: BinaryIO, chunks: list[bytes]) -> Callable[[], None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from sandboxd._native import run_request, signal_request, start_request
@@ -24,6 +25,7 @@ from sandboxd.types import Cause, ShellResult
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Iterator
     from types import TracebackType
 
     from typing_extensions import Self
@@ -46,6 +48,10 @@ _UNREAD_LIMIT = 1024 * 1024
 
 _ANSWER_LIMIT = 4096
 """Bytes kept of what was written to the control socket. An answer has less than a hundred."""
+
+
+_CLOSED = "the shell is closed: make a new one"
+_BUSY = "a command runs in the shell: wait for it first"
 
 
 class _Running:
@@ -98,6 +104,10 @@ class AsyncShell:
         self._user = user
         self._pty = pty
         self._closed = False
+        self._starting = threading.Lock()
+        """Held while a command is begun. Nobody waits for it: the second one is refused."""
+        self._reading = threading.Lock()
+        """Held by the one who takes in what the command writes."""
         self._process: AsyncProcess | None = None
         self._bash = False
         self._running: _Running | None = None
@@ -188,11 +198,18 @@ class AsyncShell:
         command = _validate.shell_line(line)
         _validate.nanoseconds("timeout", timeout)
         limit = _validate.count("max_output_bytes", max_output_bytes, 0, _validate.OUTPUT_LIMIT)
-        if self._closed:
-            raise InvalidArgumentError("the shell is closed: make a new one")
+        if not self._starting.acquire(blocking=False):
+            raise InvalidArgumentError(_BUSY)
+        try:
+            await self._start(command, timeout, limit)
+        finally:
+            self._starting.release()
+
+    async def _start(self, command: bytes, timeout: float | None, limit: int) -> None:
+        self._check_open()
         if self._running is not None:
             if not self._running.abandoned:
-                raise InvalidArgumentError("a command runs in the shell: wait for it first")
+                raise InvalidArgumentError(_BUSY)
             await self._stop()
             self._running = None
         if self._process is None or self._end is not None:
@@ -217,13 +234,15 @@ class AsyncShell:
             As `run`.
 
         Raises:
-            InvalidArgumentError: If no command was started.
+            InvalidArgumentError: If no command was started, or another task or thread waits for it
+                or reads its output.
             SandboxError: As `run`.
         """
-        running = self._current()
-        while running.answer is None and self._end is None:
-            await self._pump(running.deadline)
-        return await self._finish(running)
+        with self._alone():
+            running = self._current()
+            while running.answer is None and self._end is None:
+                await self._pump(running.deadline)
+            return await self._finish(running)
 
     async def send(self, data: bytes | bytearray | memoryview | str) -> None:
         r"""Type at the terminal. Enter is `\n`.
@@ -257,13 +276,18 @@ class AsyncShell:
             `\r\n`.
 
         Raises:
-            InvalidArgumentError: If the pattern is wrong, or no command runs.
+            InvalidArgumentError: If the pattern is wrong, no command runs, or another task or
+                thread waits for it or reads its output.
             PatternNotFoundError: If there is no match before the timeout, or before the command
                 ends; `output` has what there is.
             SandboxError: As `run`.
         """
         wanted = _validate.pattern(pattern)
         _validate.nanoseconds("timeout", timeout)
+        with self._alone():
+            return await self._read_until(wanted, timeout)
+
+    async def _read_until(self, wanted: re.Pattern[bytes], timeout: float | None) -> bytes:
         running = self._current()
         until = None if timeout is None else time.monotonic() + timeout
         while (found := wanted.search(running.unread)) is None:
@@ -321,6 +345,8 @@ class AsyncShell:
     async def close(self) -> None:
         """End the shell and everything that it started. A second time does nothing.
 
+        A command that runs gets its result, with `ended` set and the cause `canceled`.
+
         Raises:
             SandboxLostError: If the infrastructure ended the sandbox.
             ConnectionLostError: If the connection could not be repaired.
@@ -329,10 +355,14 @@ class AsyncShell:
             return
         self._closed = True
         process, self._process = self._process, None
-        if process is not None:
+        if process is None:
+            return
+        running = self._running
+        if not self._starting.locked() and (running is None or running.abandoned):
             self._reader.close()
-            with suppress(ExecNotFoundError):
-                await process.kill()
+        # Else somebody reads, or will, up to the end that this makes.
+        with suppress(ExecNotFoundError):
+            await process.kill()
 
     async def _begin(self) -> None:
         """Start a shell."""
@@ -367,20 +397,25 @@ class AsyncShell:
         self._said.clear()
         word = _shell_lines.fresh_word()
         try:
+            # By another task or thread, which may have found nothing to end.
+            self._check_open()
             await self._input.write(_shell_lines.greeting(word))
             self._bash = (await self._answer_to(word)).flags == "bash"
             if self._bash:
                 await self._input.write(_shell_lines.move_stdin())
-        except BaseException:
+        except BaseException as error:
             # Half a shell is none.
             self._drop()
             self._binding.post(signal_request(self._binding.sandbox_id, name, 0, True))  # noqa: FBT003  (positional, as every field)
+            if self._closed and isinstance(error, ExecNotFoundError):
+                raise InvalidArgumentError(_CLOSED) from None
             raise
 
     async def _answer_to(self, word: str) -> Answer:
         """Wait for an answer to something that is no command."""
         while (answer := _shell_lines.find_answer(self._said, word)) is None:
             if self._end is not None:
+                self._check_open()
                 code = self._end.exit_code
                 raise ExecFailedError(f"the shell ended at once, with {code}", reason="program")
             await self._pump(None)
@@ -416,9 +451,11 @@ class AsyncShell:
     async def _stop(self) -> None:
         """End the command by ever stronger means, until it is over or the shell is."""
         process, running = self._process, self._running
-        if process is None or running is None:
+        if running is None:
             return
         running.deadline = None
+        if process is None:
+            return
         await process.send_signal(_SIGINT)
         if await self._is_over(running):
             return
@@ -490,6 +527,20 @@ class AsyncShell:
         running.abandoned = True
         request = signal_request(self._binding.sandbox_id, process.exec_id, _SIGINT, False)  # noqa: FBT003  (positional, as every field)
         self._binding.post(request)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Refuse a second reader: each would have a part of the output, and miss the end."""
+        if not self._reading.acquire(blocking=False):
+            raise InvalidArgumentError("another task or thread waits for the command already")
+        try:
+            yield
+        finally:
+            self._reading.release()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InvalidArgumentError(_CLOSED)
 
     def _drop(self) -> None:
         self._reader.close()

@@ -83,7 +83,8 @@ def command(line: bytes, word: str, last: Answer, *, bash: bool) -> bytes:
     """
     stdin = _BASH_STDIN if bash else _SH_STDIN
     shown = "".join(f"set -{flag};" for flag in "vx" if flag in last.flags)
-    status = f"(exit {last.status}); " if last.status else ""
+    # In a list, so that neither a trap for errors nor `set -e` takes it for a failure.
+    status = f"(exit {last.status}) && :; " if last.status else ""
     run = (
         f"{status}for _ in 1; do command eval ".encode()
         + _quoted(shown.encode() + line)

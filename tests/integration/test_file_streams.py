@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import io
+import os
 import random
 from pathlib import Path
 
@@ -196,6 +197,23 @@ async def test_a_download_that_fails_leaves_the_local_file_as_it_was(
 
     assert local.read_text() == "before"
     assert [each.name for each in tmp_path.iterdir()] == ["local"]
+
+
+async def test_a_download_replaces_no_device_pipe_or_directory_of_this_machine(
+    sandbox: AsyncSandbox, tmp_path: Path
+) -> None:
+    await sandbox.files.write("/tmp/f", b"new")
+    pipe, folder, link = tmp_path / "pipe", tmp_path / "folder", tmp_path / "link"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    link.symlink_to("/dev/null")
+
+    for local in (pipe, folder, link):
+        with pytest.raises(OSError, match=r"Not a regular file|Is a directory"):
+            await sandbox.files.download("/tmp/f", local)
+
+    assert (pipe.is_fifo(), folder.is_dir(), link.is_symlink()) == (True, True, True)
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 async def test_an_offset_below_zero_counts_from_the_end(sandbox: AsyncSandbox) -> None:

@@ -99,7 +99,8 @@ class Files:
         Raises:
             SandboxFileChangedError: If the connection broke, and the file is another one since.
             FileError: If it cannot be read; as `read`.
-            OSError: If the local file cannot be written.
+            OSError: If the local file cannot be written, or is a directory, a device, a pipe or a
+                socket, or leads to one.
         """
         return drive(self._files.download(path, local))
 

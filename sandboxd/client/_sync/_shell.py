@@ -119,7 +119,8 @@ class Shell:
             As `run`.
 
         Raises:
-            InvalidArgumentError: If no command was started.
+            InvalidArgumentError: If no command was started, or another task or thread waits for it
+                or reads its output.
             SandboxError: As `run`.
         """
         return drive(self._shell.wait())
@@ -156,7 +157,8 @@ class Shell:
             `\r\n`.
 
         Raises:
-            InvalidArgumentError: If the pattern is wrong, or no command runs.
+            InvalidArgumentError: If the pattern is wrong, no command runs, or another task or
+                thread waits for it or reads its output.
             PatternNotFoundError: If there is no match before the timeout, or before the command
                 ends; `output` has what there is.
             SandboxError: As `run`.
@@ -197,6 +199,8 @@ class Shell:
 
     def close(self) -> None:
         """End the shell and everything that it started. A second time does nothing.
+
+        A command that runs gets its result, with `ended` set and the cause `canceled`.
 
         Raises:
             SandboxLostError: If the infrastructure ended the sandbox.
