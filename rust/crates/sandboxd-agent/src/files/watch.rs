@@ -60,6 +60,9 @@ pub(super) struct Watching {
     queue: Arc<AsyncFd<OwnedFd>>,
     /// Paths of watched folders below the top, by the kernel's numbers.
     paths: HashMap<i32, Vec<u8>>,
+    /// A folder whose old name was told, and the kernel's number of the move: its new name is told
+    /// next, unless it has left. Until then it stays watched, so that nothing in it is missed.
+    moving: Option<(u32, Vec<u8>)>,
 }
 
 impl Watching {
@@ -87,6 +90,7 @@ impl Watching {
             recursive: recursive && is_folder,
             queue: Arc::new(queue),
             paths: HashMap::new(),
+            moving: None,
         };
         this.top_watch = this.add(top.as_raw_fd(), Vec::new())?;
         if this.recursive {
@@ -170,6 +174,15 @@ impl Watching {
         name: Option<Vec<u8>>,
         told: &mut Vec<v1::FileEvent>,
     ) -> Answer<()> {
+        let moved = self.moving.take();
+        let arrives = flags.contains(ReadFlags::MOVED_TO);
+        let moved = moved.filter(|(number, left)| {
+            let is_same = arrives && *number == cookie;
+            if !is_same {
+                self.forget_below(left);
+            }
+            is_same
+        });
         if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
             told.push(event(v1::FileEventKind::Overflow, Vec::new(), false, 0));
             // Folders may have been made that nobody told of.
@@ -218,11 +231,11 @@ impl Watching {
             return Ok(());
         }
         if flags.contains(ReadFlags::MOVED_FROM) {
-            self.forget_below(&path);
-        } else if flags.contains(ReadFlags::CREATE) {
+            self.moving = Some((cookie, path));
+        } else if let Some((_, left)) = moved {
+            self.rename_below(&left, &path);
+        } else if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
             self.add_below(path, told)?;
-        } else if flags.contains(ReadFlags::MOVED_TO) {
-            self.add_below(path, &mut Vec::new())?;
         }
         Ok(())
     }
@@ -313,18 +326,29 @@ impl Watching {
         Ok(watch)
     }
 
+    fn rename_below(&mut self, old: &[u8], new: &[u8]) {
+        for watched in self.paths.values_mut() {
+            if let Some(rest) = below(watched, old) {
+                *watched = [new, rest].concat();
+            }
+        }
+    }
+
     fn forget_below(&mut self, path: &[u8]) {
         let queue = Arc::clone(&self.queue);
         self.paths.retain(|watch, watched| {
-            let is_below = watched
-                .strip_prefix(path)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"));
+            let is_below = below(watched, path).is_some();
             if is_below {
                 let _ = inotify::remove_watch(queue.get_ref(), *watch);
             }
             !is_below
         });
     }
+}
+
+/// What follows `folder` in the path of something in it, or of the folder itself.
+fn below<'a>(path: &'a [u8], folder: &[u8]) -> Option<&'a [u8]> {
+    path.strip_prefix(folder).filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
 enum Step {
