@@ -24,7 +24,7 @@ PROVOKED: dict[Cause, tuple[tuple[str, ...], Limits | None, Any, dict[str, Any]]
     Cause.SIGNALED: ((), None, "kill -TERM $$", {}),
     Cause.TIMEOUT: ((), None, "sleep 60", {"timeout": 0.3}),
     Cause.IDLE_OUTPUT_TIMEOUT: ((), None, "echo a; sleep 60", {"idle_output_timeout": 0.5}),
-    Cause.CPU_LIMIT: ((), None, BUSY, {"cpu_time": 0.3}),
+    Cause.CPU_LIMIT: (("limit.cpu_time",), None, BUSY, {"cpu_time": 0.3}),
     Cause.MEMORY_LIMIT: (
         ("limit.memory",),
         Limits(memory=128 << 20),

@@ -44,7 +44,7 @@ def pieces():
         promised.update(piece)
         yield piece
 
-limits = Limits(memory=size + (256 << 20), disk=size + (128 << 20))
+limits = Limits(disk=size + (128 << 20))
 async with AsyncSandbox(limits=limits) as big:
     await big.ready()
     await big.files.write("/tmp/warm", bytes(32 << 20))

@@ -7,6 +7,7 @@ the infrastructure.
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -90,8 +91,9 @@ async def test_programs_begin_with_the_priority_of_any_process(sandbox: AsyncSan
     """Init may be above them, so that it is there when it is needed."""
     shown = await sandbox.run("nice; cut -d' ' -f19 /proc/1/stat")
     own, init = map(int, shown.stdout.split())
-    assert own == 0
-    assert init <= 0
+    # That of the agent, which is that of this process.
+    assert own == os.nice(0)
+    assert init <= own
 
 
 @pytest.mark.needs("limit.cpu", "limit.pids")
