@@ -42,11 +42,13 @@ class Record(TypedDict):
     bounds: list[Judgement]
     missing: dict[str, str]
     note: str
+    source: str
 
 
 def read(path: Path) -> list[Record]:
-    """The records of a file; none where there is no file."""
-    return cast("list[Record]", json.loads(path.read_text())) if path.exists() else []
+    """The records of a file, without those of an older shape; none where there is no file."""
+    records = json.loads(path.read_text()) if path.exists() else []
+    return [cast("Record", record) for record in records if "source" in record]
 
 
 def write(path: Path, records: Sequence[Record]) -> None:
@@ -56,7 +58,12 @@ def write(path: Path, records: Sequence[Record]) -> None:
 
 
 def merge(known: Sequence[Record], new: Sequence[Record]) -> list[Record]:
-    """`new`, and of `known` what belongs to other goals; in the order of the goals."""
-    measured = {record["id"] for record in new}
-    kept = [record for record in known if record["id"] not in measured]
-    return sorted([*kept, *new], key=lambda record: int(record["id"].removeprefix("G")))
+    """`new`, and of `known` what other benchmarks measured; in the order of the goals."""
+    measured = {_key(record) for record in new}
+    kept = [record for record in known if _key(record) not in measured]
+    return sorted([*kept, *new], key=_key)
+
+
+def _key(record: Record) -> tuple[int, str]:
+    """What a benchmark measures together: a goal, or a part of one."""
+    return int(record["id"].removeprefix("G")), record["source"]

@@ -68,6 +68,8 @@ class Result:
     missing: Mapping[str, str] = field(default_factory=dict)
     load: float = 0
     note: str = ""
+    # The module that measured it. A goal may have several.
+    source: str = ""
 
     def verdict(self, bound: Bound) -> bool | None:
         """Whether a bound holds; None where its reference is missing."""
@@ -104,6 +106,7 @@ class Result:
             ],
             "missing": dict(self.missing),
             "note": self.note,
+            "source": self.source,
         }
 
 

@@ -120,8 +120,7 @@ def for_document(records: Sequence[Record]) -> str:
 
 
 def _link(record: Record) -> str:
-    source = next(Path(__file__).parent.glob(f"{record['id'].lower()}_*.py"))
-    return f"../tests/benchmarks/{source.name}"
+    return f"../tests/benchmarks/{record['source']}.py"
 
 
 def write_document(records: Sequence[Record]) -> None:

@@ -13,6 +13,7 @@ import argparse
 import importlib
 import os
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -38,6 +39,7 @@ GOALS = {
     "G8": "g8_burst",
     "G11": "g11_idle",
     "G14 files": "g14_files",
+    "G14 streams": "g14_streams",
 }
 
 
@@ -48,7 +50,8 @@ def measure(goal: str, work: Path, *, quick: bool) -> list[Result]:
     module = importlib.import_module(f"tests.benchmarks.{GOALS[goal]}")
     run = cast("Callable[[Plan], list[Result]]", module.measure)
     with ExitStack() as stack:
-        return run(Plan(quick=quick, work=work, stack=stack))
+        results = run(Plan(quick=quick, work=work, stack=stack))
+    return [replace(result, source=GOALS[goal]) for result in results]
 
 
 def main() -> None:

@@ -66,3 +66,20 @@ def test_a_new_run_of_one_goal_keeps_the_others_in_their_order() -> None:
     merged = record.merge([old, ten, two], [new])
     assert [entry["id"] for entry in merged] == ["G1", "G2", "G10"]
     assert merged[-1]["metric"] == "new"
+
+
+def test_a_new_run_of_half_a_goal_keeps_the_other_half() -> None:
+    files = _result(1, 10, source="g1_files").record()
+    streams = _result(1, 10, source="g1_streams").record()
+    new = streams.copy()
+    new["metric"] = "new"
+    merged = record.merge([streams, files], [new])
+    assert [(entry["source"], entry["metric"]) for entry in merged] == [
+        ("g1_files", "a metric"),
+        ("g1_streams", "new"),
+    ]
+
+
+def test_each_id_links_to_the_benchmark_that_measured_it() -> None:
+    shown = table.for_document([_result(1, 10, source="g1_streams").record()])
+    assert "[G1](../tests/benchmarks/g1_streams.py)" in shown
