@@ -14,7 +14,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
-use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use rustix::net::sockopt::{set_socket_send_buffer_size, socket_domain};
+use rustix::net::{AddressFamily, SendFlags, Shutdown, send, shutdown};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
@@ -27,6 +28,9 @@ const SMALL: usize = 64 * 1024;
 /// Queued bytes of the bulk lane above which streams are not pulled and requests are not read.
 /// Above one window (256 KiB), so that a single stream is never held up by it.
 const HIGH_WATER: usize = 1024 * 1024;
+
+/// What the kernel may hold of a Unix connection, in payload; it takes twice as much for its own use.
+const SEND_BUFFER: usize = 256 * 1024;
 
 /// Which frames may overtake which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +84,11 @@ struct Shared {
 
 impl Outbox {
     pub(super) fn new(socket: Arc<AsyncFd<OwnedFd>>) -> Self {
+        // A Unix socket is full before the window of one stream is: then each window would wait for
+        // room once, which takes eight system calls. Where more is not allowed, that is all.
+        if socket_domain(&socket).is_ok_and(|domain| domain == AddressFamily::UNIX) {
+            let _ = set_socket_send_buffer_size(&socket, SEND_BUFFER);
+        }
         Self(Arc::new(Shared { socket, queue: Mutex::default(), room: Notify::new() }))
     }
 
