@@ -36,6 +36,10 @@ pub const MAX_REPLY: usize = 513 * 1024 * 1024;
 
 const HEADER: usize = 9;
 
+/// Frames from this length on are received several at a time, into [`SEVERAL`] bytes.
+const LARGE: usize = 32 * 1024;
+const SEVERAL: usize = WINDOW as usize;
+
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
@@ -126,7 +130,11 @@ impl Decoder {
             return Err(FrameError::TooShort);
         }
         if self.buffer.len() < 4 + length {
-            self.buffer.reserve(4 + length - self.buffer.len());
+            let missing = 4 + length - self.buffer.len();
+            // Of a stream of large frames: else the part of each that is here would be copied once
+            // more, because the frame before it fills the allocation.
+            let ahead = if length >= LARGE { SEVERAL } else { 0 };
+            self.buffer.reserve(missing.max(ahead));
             return Ok(None);
         }
         let mut frame = self.buffer.split_to(4 + length);
