@@ -45,7 +45,9 @@ OutputPolicy = Literal["spill", "block", "drop_oldest"]
 `spill`: it goes to a file. The first 64 MiB of each stream stay there, and all that some reader, or
 nobody at all, has not read. An exec has at most 512 MiB there, all execs of an agent 4 GiB, half of
 what is free, and less where the only files are in memory; the more others have, the less there is
-for one. Beyond that the process waits in its write, for the reader that is furthest ahead.
+for one. Beyond that the process waits in its write, for the reader that is furthest ahead. For a
+reader that reads along it waits before anything it has not read goes to the file, 5 ms at a time:
+one that takes less than half a MiB in that is not waited for again until it has caught up.
 
 `block`: it waits in its write until somebody has read; of several readers the one that is furthest
 ahead counts.

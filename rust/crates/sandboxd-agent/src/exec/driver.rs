@@ -14,6 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use rustix::buffer::spare_capacity;
 use rustix::io::Errno;
 use sandboxd_linux::protocol::ToInit;
 use sandboxd_proto::v1;
@@ -24,7 +25,8 @@ use super::cause::EndedBy;
 use super::clocks::Clocks;
 use super::entry::{Exec, ExecState, Exited, Report};
 use super::finish::{self, Measured, Operands};
-use super::output::STDOUT;
+use super::grace::Grace;
+use super::output::{Output, STDOUT};
 use super::stdin::Stdin;
 use super::terminal::{self, Terminal};
 use super::window::{Garbage, Move};
@@ -34,6 +36,9 @@ use crate::watch;
 
 /// Bytes asked of a pipe at once: what it usually holds.
 const READ_SIZE: usize = 64 * 1024;
+
+/// What a pipe holds that was found full. More would let a program that is held back run on further.
+const WIDE: usize = 256 * 1024;
 
 /// Bytes asked of a control socket at once.
 const REPLY_SIZE: usize = 4 * 1024;
@@ -87,6 +92,19 @@ pub(crate) struct Driver {
     /// How many execs the sandbox had started before it.
     pub(crate) earlier_starts: u64,
     pub(crate) operands: Operands,
+    pub(crate) flow: [Flow; 2],
+}
+
+/// What is known of a stream that comes without a pause.
+#[derive(Debug, Default)]
+pub(crate) struct Flow {
+    /// The last read took all that a pipe usually holds.
+    is_full: bool,
+    /// The pipe was made larger, or cannot be.
+    is_wide: bool,
+    grace: Grace,
+    /// Until when the program waits for its reader.
+    waits_until: Option<Instant>,
 }
 
 /// What came from the control socket and waits for the output that was written before it.
@@ -254,6 +272,7 @@ impl Driver {
             }
             let mut news = false;
             state.held_back = false;
+            self.flow.iter_mut().for_each(|flow| flow.waits_until = None);
             news |= self.read(&mut state, STDOUT, context);
             if self.control.is_some() {
                 news |= self.read_reply(&mut state, context);
@@ -274,7 +293,11 @@ impl Driver {
             if state.held_back {
                 // A reader that comes or moves on wakes the driver. That others give room back, or
                 // that the disk works again, nobody tells it.
-                let timer = look_again.insert(Box::pin(tokio::time::sleep(ROOM_LOOK)));
+                let waits = self.flow.iter().filter_map(|flow| flow.waits_until).min();
+                let until = waits.map_or(ROOM_LOOK, |until| {
+                    ROOM_LOOK.min(until.saturating_duration_since(Instant::now()))
+                });
+                let timer = look_again.insert(Box::pin(tokio::time::sleep(until)));
                 if timer.as_mut().poll(context).is_ready() {
                     context.waker().wake_by_ref();
                 }
@@ -296,16 +319,28 @@ impl Driver {
         for _ in 0..READS_PER_TURN {
             let Some(pipe) = &self.outputs[stream] else { return news };
             let Poll::Ready(Ok(mut ready)) = pipe.poll_read_ready(context) else { return news };
-            let room = self.room(state, stream);
+            let room = room(&self.exec, &mut self.flow[stream], state, stream);
             if room == 0 {
                 state.held_back = true;
                 return news;
+            }
+            if room >= READ_SIZE
+                && let Some(count) = self.flow[stream].read(pipe, &mut state.outputs[stream])
+            {
+                if count < READ_SIZE {
+                    ready.clear_ready();
+                }
+                news = true;
+                continue;
             }
             let mut buffer = [MaybeUninit::uninit(); READ_SIZE];
             let size = room.min(READ_SIZE);
             match rustix::io::read(pipe, &mut buffer[..size]) {
                 Ok(([], _)) => self.outputs[stream] = None,
                 Ok((data, _)) => {
+                    if data.len() == READ_SIZE {
+                        self.flow[stream].found_full(pipe, &state.outputs[stream]);
+                    }
                     // A short read has emptied a pipe; a terminal gives little at once.
                     if data.len() < size && !self.terminal {
                         ready.clear_ready();
@@ -327,26 +362,12 @@ impl Driver {
         news
     }
 
-    /// How much can be read of a stream now, once all is done to make room.
-    fn room(&self, state: &mut ExecState, stream: usize) -> usize {
-        let ExecState { outputs, readers, .. } = state;
-        let progress = || readers.progress(stream, Instant::now());
-        let relief = outputs[stream].relieve(progress, &self.exec.spill, Instant::now);
-        if let Some(bytes) = relief.write {
-            move_to_disk(Arc::clone(&self.exec), stream, bytes);
-        }
-        if let Some(garbage) = relief.punch {
-            give_disk_back(Arc::clone(&self.exec), stream, garbage);
-        }
-        outputs[stream].room(progress)
-    }
-
     /// Reads what the control socket has, and makes it known when all output that was written before
     /// it is. Returns whether anything is.
     fn read_reply(&mut self, state: &mut ExecState, context: &mut Context<'_>) -> bool {
         while self.reply.data.is_empty() {
             let Some(socket) = &self.outputs[1 - STDOUT] else { return false };
-            let room = self.room(state, 1 - STDOUT);
+            let room = room(&self.exec, &mut self.flow[1 - STDOUT], state, 1 - STDOUT);
             if room == 0 {
                 state.held_back = true;
                 return false;
@@ -389,7 +410,7 @@ impl Driver {
     fn take_output(&mut self, state: &mut ExecState) -> bool {
         while state.outputs[STDOUT].total() < self.reply.behind {
             let Some(pipe) = &self.outputs[STDOUT] else { return true };
-            let room = self.room(state, STDOUT);
+            let room = room(&self.exec, &mut self.flow[STDOUT], state, STDOUT);
             if room == 0 {
                 state.held_back = true;
                 return false;
@@ -480,6 +501,53 @@ impl Driver {
         let leaf = lock(&self.exec.state).leaf.take();
         if let Some(leaf) = leaf {
             self.enclosure.leaves.give_back(leaf, killed);
+        }
+    }
+}
+
+/// How much can be read of a stream now, once all is done to make room.
+fn room(exec: &Arc<Exec>, flow: &mut Flow, state: &mut ExecState, stream: usize) -> usize {
+    let ExecState { outputs, readers, .. } = state;
+    let progress = || readers.progress(stream, Instant::now());
+    let wanted = outputs[stream].wanted();
+    flow.waits_until =
+        wanted.and_then(|wanted| flow.grace.wait(readers.ahead(stream), wanted, Instant::now()));
+    if flow.waits_until.is_none() {
+        let relief = outputs[stream].relieve(progress, &exec.spill, Instant::now);
+        if let Some(bytes) = relief.write {
+            move_to_disk(Arc::clone(exec), stream, bytes);
+        }
+        if let Some(garbage) = relief.punch {
+            give_disk_back(Arc::clone(exec), stream, garbage);
+        }
+    }
+    outputs[stream].room(progress)
+}
+
+impl Flow {
+    /// Reads once, without a copy of ours, while each read takes all that a pipe usually holds.
+    /// Returns how much; `None` for what is met again by a read of the usual kind.
+    fn read(&mut self, pipe: &AsyncFd<OwnedFd>, output: &mut Output) -> Option<usize> {
+        if !self.is_full {
+            return None;
+        }
+        let count = rustix::io::read(pipe, spare_capacity(output.space()?)).unwrap_or(0);
+        self.is_full = count == READ_SIZE;
+        if count == 0 {
+            return None;
+        }
+        output.filled(count);
+        Some(count)
+    }
+
+    /// Takes note of a pipe that was full: a larger one saves the program from waiting for each
+    /// read, and costs memory. Only of `Start`: the output of `Run` has no reader meanwhile.
+    fn found_full(&mut self, pipe: &AsyncFd<OwnedFd>, output: &Output) {
+        self.is_full = output.is_window();
+        if self.is_full && !self.is_wide {
+            self.is_wide = true;
+            // Beyond what a user may have of them it stays as it is.
+            let _ = rustix::pipe::fcntl_setpipe_size(pipe, WIDE);
         }
     }
 }

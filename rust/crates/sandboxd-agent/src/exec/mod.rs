@@ -12,6 +12,7 @@ mod entry;
 mod environment;
 mod finish;
 mod forgotten;
+mod grace;
 mod head_tail;
 mod identity;
 mod kept;

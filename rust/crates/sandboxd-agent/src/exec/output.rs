@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::grace::Wanted;
 use super::head_tail::HeadTail;
 use super::kept::{Kept, Range, Read};
 use super::readers::Progress;
@@ -68,6 +69,35 @@ impl Output {
         match self {
             Self::Window(window) => window.room(progress()),
             Self::HeadTail { .. } | Self::Kept { .. } => usize::MAX,
+        }
+    }
+
+    /// Whether it is read while it comes.
+    pub(crate) const fn is_window(&self) -> bool {
+        matches!(self, Self::Window(_))
+    }
+
+    /// What a reader has to read before output leaves memory; `None` while there is room.
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
+        match self {
+            Self::Window(window) => window.wanted(),
+            Self::HeadTail { .. } | Self::Kept { .. } => None,
+        }
+    }
+
+    /// Where to append the next bytes without a copy: at least [`super::window::CHUNK`] of room,
+    /// for [`Self::filled`] to be told. `None` where bytes have to be pushed.
+    pub(crate) fn space(&mut self) -> Option<&mut Vec<u8>> {
+        match self {
+            Self::Window(window) => window.space(),
+            Self::HeadTail { .. } | Self::Kept { .. } => None,
+        }
+    }
+
+    /// Takes note of bytes that were appended to [`Self::space`].
+    pub(crate) fn filled(&mut self, count: usize) {
+        if let Self::Window(window) = self {
+            window.filled(count);
         }
     }
 

@@ -103,6 +103,12 @@ impl Readers {
         Progress { slowest, furthest: there.max().unwrap_or(self.furthest[stream]) }
     }
 
+    /// Where the reader is that is furthest ahead, of those that are there.
+    pub(crate) fn ahead(&self, stream: usize) -> Option<u64> {
+        let followers = self.attached.iter().filter(|reader| reader.follows);
+        followers.map(|reader| reader.positions[stream]).filter(|at| *at != NOT_READ).max()
+    }
+
     fn find(&mut self, number: u32) -> Option<&mut Reader> {
         self.attached.iter_mut().find(|reader| reader.number == number)
     }

@@ -14,7 +14,7 @@ use sandboxd_proto::{CallError, ErrorCode, v1};
 use super::clocks::Clocks;
 use super::command::Payload;
 use super::descriptors::{self, Ours};
-use super::driver::{Driver, Reply, StdinPipe};
+use super::driver::{Driver, Flow, Reply, StdinPipe};
 use super::entry::Exec;
 use super::finish::Operands;
 use super::output::Output;
@@ -183,6 +183,7 @@ pub(crate) fn begin(
         before,
         earlier_starts: entry.earlier_starts,
         operands: Operands::new(command),
+        flow: <[Flow; 2]>::default(),
     }))
 }
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use bytes::{Buf as _, Bytes};
 use sha2::{Digest as _, Sha256};
 
+use super::grace::Wanted;
 use super::kept::{Range, Read, ranges};
 use super::readers::Progress;
 use super::spill::{Need, Share, Space, Spill};
@@ -27,7 +28,7 @@ pub(crate) const HISTORY: u64 = 64 * 1024 * 1024;
 const BEHIND: usize = 512 * 1024;
 
 /// Bytes that one chunk holds.
-const CHUNK: usize = 64 * 1024;
+pub(crate) const CHUNK: usize = 64 * 1024;
 
 /// Size of a window while memory is short: what a pipe holds.
 const SMALL: usize = 64 * 1024;
@@ -149,6 +150,19 @@ impl Window {
         }
     }
 
+    /// What has to be read before the next bytes are moved to disk or given up; `None` if nothing
+    /// is about to be.
+    pub(crate) fn wanted(&self) -> Option<Wanted> {
+        let over = self.in_memory().saturating_sub(self.size());
+        if self.policy != Policy::Spill || over < BEHIND / 2 || self.moving > 0 {
+            return None;
+        }
+        let from = self.memory_from;
+        // Beyond the history what was read is given up, and need not go to disk at all.
+        let ahead = if from < HISTORY { over } else { BEHIND + BEHIND / 4 };
+        Some(Wanted { from, to: self.total.min(from + ahead as u64) })
+    }
+
     /// Appends what the program wrote.
     pub(crate) fn push(&mut self, data: &[u8]) {
         if let Some(hash) = &mut self.hash {
@@ -164,6 +178,28 @@ impl Window {
             rest = after;
         }
         self.total += data.len() as u64;
+        self.account();
+    }
+
+    /// Where to append the next bytes, at most one chunk. `None` if they have to be hashed.
+    pub(crate) fn space(&mut self) -> Option<&mut Vec<u8>> {
+        if self.hash.is_some() {
+            return None;
+        }
+        if !self.filling.is_empty() {
+            self.close_chunk();
+        }
+        self.filling.reserve_exact(CHUNK);
+        Some(&mut self.filling)
+    }
+
+    /// Takes note of `count` bytes that were appended to [`Self::space`].
+    pub(crate) fn filled(&mut self, count: usize) {
+        self.total += count as u64;
+        // Whole chunks are shared with readers, not copied.
+        if self.filling.len() >= CHUNK {
+            self.close_chunk();
+        }
         self.account();
     }
 

@@ -186,6 +186,50 @@ fn a_disk_that_fails_holds_the_program_back_and_loses_nothing() {
 }
 
 #[test]
+fn bytes_that_are_read_into_it_lie_between_those_that_are_pushed() {
+    let whole = stream(5 * CHUNK + 20);
+    let mut rig = Rig::new(Policy::Spill, MIB);
+    let mut at = 0;
+    for (length, pushed) in [
+        (10, true),
+        (CHUNK, false),
+        (CHUNK, false),
+        (7, false),
+        (3, true),
+        (CHUNK, true),
+        (CHUNK, false),
+    ] {
+        let part = &whole[at..at + length];
+        if pushed {
+            rig.window.push(part);
+        } else {
+            rig.window.space().unwrap().extend_from_slice(part);
+            rig.window.filled(length);
+        }
+        at += length;
+        assert_eq!(rig.window.total(), at as u64);
+        assert_eq!(rig.window.ranges(), [0..at as u64]);
+        rig.check_ranges(&whole);
+    }
+}
+
+#[test]
+fn h4_output_leaves_memory_once_a_reader_that_reads_along_has_it() {
+    let whole = stream(2 * MIB);
+    let mut rig = Rig::new(Policy::Spill, MIB);
+    rig.window.push(&whole[..MIB]);
+    assert!(rig.window.wanted().is_none(), "there is room");
+    rig.window.push(&whole[MIB..MIB + BEHIND]);
+    let wanted = rig.window.wanted().unwrap();
+    assert_eq!((wanted.from, wanted.to), (0, BEHIND as u64));
+    rig.push(b"", wanted.to);
+    assert!(rig.window.wanted().is_none(), "it is on its way to disk");
+    let mut other = Rig::new(Policy::Block, MIB);
+    other.window.push(&whole);
+    assert!(other.window.wanted().is_none());
+}
+
+#[test]
 fn block_holds_the_program_back_until_somebody_has_read() {
     let mut rig = Rig::new(Policy::Block, 100);
     assert_eq!(rig.push(&stream(300), 0), 100);
