@@ -166,24 +166,17 @@ class Binding:
         try:
             for each in ahead:
                 await each.reached()
+            if self._bound:
+                return await self.call(request)
             if self._closed:
                 raise self._closed_error()
-            if not self._bound:
-                return await self._call_unbound(request)
-            return await self._call_bound(request)
+            return await self._call_unbound(request)
         finally:
             if over is not None:
                 self._ahead.remove(over)
                 over.reach()
 
-    async def _call_bound(self, request: Request[T]) -> T:
-        try:
-            return await self.channel.transport.call(request)
-        except NativeError as error:
-            return await self._recovered(request, from_native(error))
-
     async def _call_unbound(self, request: Request[T]) -> T:
-        self._note_use()
         if self._failure is not None:
             raise self._failure
         try:
